@@ -1,0 +1,165 @@
+"""What the chapter's three explorables draw: one function of the slider values each."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from nips26lib.chapter.figures import INK, PALETTE
+
+from .constraint import project
+from .decoder import tile_steps
+from .formats import grid_unit
+from .memory import store
+from .pictures import COLOURS, DASHES, tiles
+from .study import CONTENDERS, Protected, Siege, Trained
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: What can happen to the tile, in the order in which it gets harder.
+STORIES = (
+    "one flip", "two flips in one row", "two flips apart", "three flips", "ambiguous pair", "silent rectangle",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _patient() -> Tensor:
+    """A clean 8 x 8 int8 tile that looks like trained weights."""
+    weights = project(torch.randn(8, 8, generator=torch.Generator().manual_seed(5)), "tile", 8)
+    from .rounding import round_zero_sum
+
+    return round_zero_sum(weights * 24, "tile", 8)
+
+
+def _flips(tile: Tensor, story: str, bit: int) -> list[tuple[int, int]]:
+    """The cells of which the story flips that bit. Where directions matter, the first cells that have the right bits."""
+    if story == "one flip":
+        return [(2, 5)]
+    if story == "two flips in one row":
+        return [(2, 1), (2, 6)]
+    if story == "two flips apart":
+        return [(1, 2), (5, 6)]
+    if story == "three flips":
+        return [(0, 3), (4, 1), (6, 6)]
+    clear = (tile & 1 << bit) == 0
+    for i, k in itertools.combinations(range(len(tile)), 2):
+        for j, col in itertools.permutations(range(len(tile)), 2):
+            if story == "silent rectangle" and clear[i, j] and clear[k, col] and not (clear[i, col] or clear[k, j]):
+                return [(i, j), (i, col), (k, j), (k, col)]
+            # A pair that rises while the mirrored corners look as if they had risen: the decoder must guess.
+            if story == "ambiguous pair" and clear[i, j] and clear[k, col] and not (clear[i, col] or clear[k, j]):
+                return [(i, j), (k, col)]
+    raise ValueError(f"story was {story!r}; no cells of the tile have the bits that it needs at bit {bit}")
+
+
+def _after_flips(tile: Tensor, cells: list[tuple[int, int]], bit: int) -> Tensor:
+    hit = tile.clone()
+    for i, j in cells:
+        code = int(tile[i, j]) & 255 ^ 1 << bit
+        hit[i, j] = code - 256 if code > 127 else code
+    return hit
+
+
+def doctor(story: str, bit: int, step: int) -> Figure:
+    """An 8 x 8 tile before and after `step` moves of the decoder, once `story` has struck bit `bit`."""
+    clean = _patient()
+    cells = _flips(clean, story, bit)
+    hit = _after_flips(clean, cells, bit)
+    limit = int(clean.abs().max())
+    moves = tile_steps(hit, hit.abs() > limit, limit, sigma=24.0)
+    now, note = (hit, "no move yet") if step == 0 else moves[min(step, len(moves)) - 1][:2]
+    marks = {}
+    for i, j in (now != clean).nonzero().tolist():
+        marks[i, j] = "wrong"
+    for i, j in ((now == clean) & (hit != clean)).nonzero().tolist():
+        marks[i, j] = "fixed"
+    struck = dict.fromkeys(cells, "hit")
+    wrong = int((now != clean).sum())
+    verdict = "all weights right" if wrong == 0 else f"{wrong} wrong weight{'s' if wrong > 1 else ''}"
+    return tiles([(f"after the fault: {len(struck)} hit", hit, struck), (f"{note}: {verdict}", now, marks)])
+
+
+def dial(trained: Trained, net: str, draws: int = 2) -> Callable[..., Figure]:
+    """The drawing function of the format dial, for one trained network of the run."""
+    names = ("none", "guard", "SECDED", "rows", "tile")
+
+    @lru_cache(maxsize=None)
+    def protected(name: str, fmt: str, coarser: int) -> Protected:
+        seed = trained.seeds[0]
+        one = trained.protect(net, CONTENDERS[name], fmt, seed)
+        if not coarser or name not in ("rows", "tile") or fmt in ("int8", "int4"):
+            return one
+        memory = {}
+        for key, stored in one.memory.items():
+            weights = one.clean[key]
+            unit = grid_unit(weights, fmt) * 2**coarser
+            memory[key] = store(weights, fmt, stored.layout, stored.block, unit=unit)
+        return replace(one, memory=memory)
+
+    def draw(fmt: str, rate: float, coarser: int) -> Figure:
+        import matplotlib.pyplot as plt
+
+        fig, axes = plt.subplots(1, 2, figsize=(7.6, 2.7), sharey=True)
+        for place, name in enumerate(reversed(names)):
+            one = protected(name, fmt, coarser)
+            outcomes = [one.outcome(one.faulty(rate, 7000 + draw)) for draw in range(draws)]
+            error = sum(o.error for o in outcomes) / draws
+            score = sum(o.accuracy for o in outcomes) / draws
+            shown = min(max(error, 1e-6), 10.0)
+            style = {"color": COLOURS[name], "alpha": 0.85}
+            axes[0].barh(place, shown, left=0, **style)
+            text = f"{error:.2g}" if error < 1e3 else "more than 1000"
+            axes[0].text(max(shown, 1.2e-6) * 1.3, place, text, va="center", fontsize=9, color=INK)
+            axes[1].barh(place, score, **style)
+            axes[1].text(score + 0.02, place, f"{score:.3f}", va="center", fontsize=9, color=INK)
+        axes[0].set(xscale="log", xlim=(1e-6, 3e3), xlabel="weight error |w' - w| / |w|", title=f"{fmt}, fault rate {rate:g}")
+        axes[0].set_yticks(range(len(names)), names[::-1])
+        axes[1].set(xlim=(0, 1.2), xlabel="test accuracy", title="")
+        axes[1].set_xticks([0, 0.25, 0.5, 0.75, 1])
+        for ax in axes:
+            ax.grid(False, axis="y")
+        return fig
+
+    return draw
+
+
+def budget(sieges: Sequence[Siege], net: str) -> tuple[list[str], Callable[..., Figure]]:
+    """The attacks that can be chosen, and the drawing function of the attacker's budget."""
+    of: Mapping[str, Siege] = {
+        siege.assault.name: siege for siege in reversed([s for s in sieges if s.net == net])
+    }
+    names = list(reversed(of))
+    shown = [name for name in names if name not in ("clustering, blind", "in-place ECC, blind", "rows, pair", "SECDED, triple")]
+
+    def draw(attack: str, flips: int) -> Figure:
+        import matplotlib.pyplot as plt
+
+        siege = of[attack]
+        fig, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.0), width_ratios=(3, 2))
+        for name in shown:
+            left.plot(of[name].flips, of[name].accuracy, color=INK, alpha=0.12, lw=1)
+        name = siege.assault.contender
+        left.plot(siege.flips, siege.accuracy, color=COLOURS[name], linestyle=DASHES.get(name, "-"))
+        left.plot([flips], [siege.at(flips)], "o", color=COLOURS[name], ms=8)
+        left.set(xlabel="flipped bits", ylabel="test accuracy", ylim=(0, 1.02), title=f"{attack}: {siege.at(flips):.3f} after {flips}")
+        hits = Counter(_plane(siege, flip.layer, flip.position) for flip in siege.attack.within(flips))
+        labels = [*map(str, range(8)), "check"]
+        right.bar(labels, [hits[label] for label in labels], color=PALETTE[1], alpha=0.85)
+        right.set(xlabel="bit of the weight (7 is the sign)", ylabel="bits flipped", title="where it struck")
+        right.set_ylim(0, max(4, max(hits.values(), default=0) * 1.15))
+        right.grid(False, axis="x")
+        return fig
+
+    return shown, draw
+
+
+def _plane(siege: Siege, layer: str, position: int) -> str:
+    return str(position % 8) if position < siege.data_bits[layer] else "check"

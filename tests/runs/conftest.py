@@ -1,0 +1,3 @@
+from tests.tinybook import book, no_kernel
+
+__all__ = ["book", "no_kernel"]

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nips26lib.cli import main
+from nips26lib.runs.record import read_record
+from tests.tinybook import CLAIMS, DRAW, TinyBook, book, no_kernel
+
+__all__ = ["book", "no_kernel"]
+
+COMMAND = [sys.executable, "-m", "nips26lib.cli"]
+FAST = ["--quiet"]
+
+
+def test_help_is_instant_since_it_imports_nothing_heavy() -> None:
+    heavy = "{'torch', 'numpy', 'papermill', 'nbformat', 'yaml', 'IPython'}"
+    script = f"""
+import sys
+from nips26lib.cli import main
+try:
+    main(["--help"])
+except SystemExit as end:
+    assert end.code == 0
+assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)
+"""
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert all(command in answer.stdout for command in ("list", "run", "claims", "doctor", "store"))
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["fly"], ["run"], ["run", "tiny", "--all"], ["run", "nowhere"], ["store", "nowhere"], ["run", "tiny", "bare"],
+    ["run", "tiny", "--seed", "x"], ["run", "tiny", "--preset", "huge"], ["run", "tiny", "-p", "sedes=2"],
+    ["run", "tiny", "-p", "seeds=many"], ["run", "tiny", "-p", "seeds"], ["run", "tiny", "-p", "preset=7"],
+    ["claims", "nowhere"], ["claims", "."],
+])  # fmt: skip
+def test_what_is_wrong_is_one_sentence_and_status_2(
+    book: TinyBook, arguments: list[str], no_kernel: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    book.write("bare", parameters=None)
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = int(end.code or 0)
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "")
+    assert said.err.count("\n") == 1 and said.err.startswith("nips26"), said.err
+    assert os.listdir() == []
+    no_kernel()
+
+
+def test_no_book_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NIPS26_BOOK", str(tmp_path))
+    assert main(["list"]) == 2
+    assert "NIPS26_BOOK" in capsys.readouterr().err
+
+
+def test_list(book: TinyBook, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    assert "The chapter tiny" in capsys.readouterr().out
+    assert main(["list", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert (entry["slug"], entry["budget"]["smoke"]["seconds"]) == ("tiny", 60)
+    assert Path(entry["notebook"]).is_file()
+
+
+def test_a_run_says_where_it_is_and_what_it_found(book: TinyBook, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "tiny", "-p", "seeds=2", "--seed", "4"]) == 0
+    said = capsys.readouterr()
+    (folder,) = Path("runs/tiny").iterdir()
+    assert str(folder) in said.out
+    assert (
+        "C1" in said.out and "reproduced" in said.out and "2.5 [2, 3] dB" in said.out and "low >= 1 dB: met" in said.out
+    )
+    assert said.err == "", "no progress bar where nobody watches"
+    assert read_record(folder).overrides == {"seeds": 2}
+
+    assert main(["claims", "runs", "--json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)
+    assert (table["chapter"], table["preset"], table["seed"], table["claims"][0]["id"]) == ("tiny", "smoke", 4, "C1")
+    (folder / "run.json").write_text((folder / "run.json").read_text()[:100])
+    assert main(["claims", "runs"]) == 1
+    assert "is no whole record" in capsys.readouterr().err
+
+
+def test_one_failure_among_chapters_is_status_1_and_stops_no_other(
+    book: TinyBook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book.write("broken", ["raise RuntimeError('on purpose')"])
+    book.write("another", [DRAW])
+    assert main(["run", "broken", "another", "broken", "--json", *FAST]) == 1
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["chapter"], first["status"]) == ("broken", "failed") and "on purpose" in first["reason"]
+    assert (second["chapter"], second["status"]) == ("another", "succeeded")
+    for entry in (first, second):
+        assert (Path(entry["directory"]) / "run.json").is_file()
+    assert main(["claims", "runs"]) == 0
+    said = capsys.readouterr().out
+    assert "failed: cell" in said and "no claims" in said
+
+
+def test_stored_claims_come_from_the_book(book: TinyBook, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claims"]) == 0
+    assert "no stored claims" in capsys.readouterr().out
+    assert main(["store", "tiny", *FAST]) == 0
+    assert "tiny: stored" in capsys.readouterr().out
+    assert main(["claims", "tiny"]) == 0
+    assert "reproduced" in capsys.readouterr().out
+    before = book.write("tiny", [CLAIMS, "1 / 0"]).read_bytes()
+    assert main(["store", "tiny", *FAST]) == 1
+    assert "tiny was not stored: cell 3 of 3 raised ZeroDivisionError" in capsys.readouterr().err
+    assert book.catalogue.chapter("tiny").notebook.read_bytes() == before
+
+
+def test_doctor(book: TinyBook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    mirror = Path("mirror").absolute()
+    mirror.mkdir()
+    monkeypatch.setenv("NIPS26_DATA", str(mirror))
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["python"] == ".".join(map(str, sys.version_info[:3])) and found["problems"] == []
+    assert (found["book"], found["chapters"], found["data"]) == (str(book.root), 1, [str(mirror)])
+    assert {"torch", "device", "threads", "chromium"} <= set(found)
+    mirror.rmdir()
+    monkeypatch.setenv("NIPS26_DEVICE", "abacus")
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "abacus" in said and "mirror, which is no folder" in said
+
+
+@pytest.mark.parametrize("command", [["run", "tiny"], ["store", "tiny"]])
+def test_ctrl_c_stops_the_kernel_and_keeps_nothing(book: TinyBook, command: list[str], tmp_path: Path) -> None:
+    signpost = tmp_path / "pid"
+    path = book.write(
+        "tiny", [f"import os, time\nopen({str(signpost)!r}, 'x').write(str(os.getpid()))\ntime.sleep(600)"]
+    )
+    before = path.read_bytes()
+    process = subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        while process.poll() is None and not (signpost.exists() and signpost.read_text()):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert out == "" and err.count("\n") == 1 and err.startswith("nips26: interrupted"), err
+    assert not psutil.pid_exists(int(signpost.read_text()))
+    assert os.listdir() == [] and os.listdir(path.parent) == ["tiny.ipynb"] and path.read_bytes() == before

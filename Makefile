@@ -85,7 +85,7 @@ fix: $(READY) ## put the style right where ruff can
 	$(BIN)/ruff format .
 
 bench: $(READY) ## run the benchmarks
-	$(BIN)/python -m pytest benchmarks -q --benchmark-only
+	$(BIN)/python -m pytest benchmarks/bench_*.py -q --benchmark-only
 
 store: $(READY) ## execute a chapter at laptop and store its outputs (CHAPTER=zerosum)
 	$(if $(filter all,$(CHAPTER)),$(error store takes one chapter: make store CHAPTER=zerosum))

@@ -164,7 +164,7 @@ def _sample(x: Sample, name: str, smallest: int = 2) -> np.ndarray:
     if sample.ndim != 1:
         raise ValueError(f"{name} had shape {sample.shape}; it must be a one-dimensional sample of numbers")
     if sample.size < smallest:
-        raise ValueError(f"{name} had {sample.size} members; it must have at least {smallest}")
+        raise ValueError(f"{name} had length {sample.size}; it must be at least {smallest}")
     if not np.isfinite(sample).all():
         where = int(np.flatnonzero(~np.isfinite(sample))[0])
         raise ValueError(f"{name} held {sample[where]} at index {where}; all members must be finite")
@@ -174,7 +174,7 @@ def _sample(x: Sample, name: str, smallest: int = 2) -> np.ndarray:
 def _pairs(a: Sample, b: Sample, first: str, second: str, smallest: int = 2) -> tuple[np.ndarray, np.ndarray]:
     left, right = _sample(a, first, smallest), _sample(b, second, smallest)
     if left.size != right.size:
-        raise ValueError(f"{first} had {left.size} members and {second} had {right.size}; they must be pairs")
+        raise ValueError(f"{first} had length {left.size} and {second} had length {right.size}; they must be pairs")
     return left, right
 
 

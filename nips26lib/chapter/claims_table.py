@@ -48,7 +48,7 @@ _STYLE = """<style>
 </style>"""
 
 
-def number(value: float) -> str:
+def number(value: float | int) -> str:
     """A number to three significant digits; whole numbers whole.
 
     >>> number(0.12345), number(1234.5), number(7.0), number(0.0000123)

@@ -86,17 +86,16 @@ def open_notebook(page: Page, lab: Lab, notebook: str) -> None:
 
 def run_all_cells(page: Page, *, seconds: float = 120) -> None:
     """Run all cells through the menu, and wait until each code cell with text in it has its number."""
-    page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
+    idle = page.get_by_text(re.compile(r"\| Idle$"))  # the status bar: only a kernel that answers is idle
+    idle.wait_for()
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(
-        """() => {
-            const prompts = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')];
-            const indicator = document.querySelector('.jp-Notebook-ExecutionIndicator');
-            return prompts.every((prompt) => /\\[\\d+\\]/.test(prompt.textContent)) && indicator.dataset.status === 'idle';
-        }""",
+        """() => [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')]
+            .every((prompt) => /\\[\\d+\\]/.test(prompt.textContent))""",
         timeout=seconds * 1000,
     )
+    idle.wait_for()
 
 
 def failures(page: Page) -> list[str]:

@@ -39,7 +39,6 @@ def line(slope, dashes):
     return figure
 """
 EXPLORE = f"""
-import threading
 from nips26lib.chapter import Choice, Slider, explorable
 from nips26lib.chapter.figures import use_style
 
@@ -170,7 +169,8 @@ def test_a_fast_hand_queues_no_stale_pictures(page, lab):
     page.wait_for_function(
         """node => {
             const value = [...node.querySelectorAll('.widget-label')].at(-1).textContent;
-            return Number(value) > 50 && node.querySelector('svg').getAttribute('aria-label').includes(`Slope: ${value})`);
+            const told = node.querySelector('svg').getAttribute('aria-label');
+            return Number(value) > 50 && told.endsWith(`(Slope: ${value})`);
         }""",
         arg=live.element_handle(),
     )

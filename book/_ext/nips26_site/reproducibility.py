@@ -31,8 +31,6 @@ def verdict(claim: dict[str, Any]) -> str:
         f'<p class="nips26-verdict verdict-{word.replace(" ", "-")}">'
         f'<span aria-hidden="true">{SYMBOLS[word]}</span> {html.escape(word)}</p>'
     )
-    if word == "not testable at this preset" and claim.get("tested_at"):
-        text += f"<p><small>tested at {html.escape(', '.join(claim['tested_at']))}</small></p>"
     return text + (f"<p><small>{html.escape(claim['reason'])}</small></p>" if claim.get("reason") else "")
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -243,7 +244,7 @@ def checkbits(seen: View, count: int) -> Candidates:
 
 def triple(seen: View, count: int, words: int = 24) -> Candidates:
     """Three of the four data bits of a codeword of weight four: SECDED completes it, and sees nothing wrong."""
-    four = _weight_four(SECDED.columns(torch.device("cpu"))[:64]).to(seen.gain.device)  # (codewords, 4)
+    four = _weight_four().to(seen.gain.device)  # (codewords, 4)
     gain = _words(seen)
     # no set of four bits of a word is worth more than its best four: only the most promising words are searched
     word = gain.topk(4, 1).values.sum(1).topk(min(words, len(gain))).indices
@@ -257,17 +258,15 @@ def _weight(integers: Tensor) -> Tensor:
     return ((integers[:, None] >> torch.arange(8, device=integers.device)) & 1).sum(1)
 
 
-def _weight_four(columns: Tensor) -> Tensor:
-    """Every set of four of these columns that adds up to zero over GF(2), as (sets, 4) indices."""
-    place = {int(column): index for index, column in enumerate(columns)}
-    found = []
-    for a in range(len(columns)):
-        for b in range(a + 1, len(columns)):
-            for c in range(b + 1, len(columns)):
-                d = place.get(int(columns[a] ^ columns[b] ^ columns[c]), -1)
-                if d > c:
-                    found.append((a, b, c, d))
-    return torch.tensor(found, dtype=torch.long).view(-1, 4)
+@lru_cache(maxsize=1)
+def _weight_four() -> Tensor:
+    """Every set of four data columns of SECDED's H that adds up to zero over GF(2), as (sets, 4) indices."""
+    columns = SECDED.columns()[:64]
+    a, b, c, d = (side.flatten() for side in torch.meshgrid(*[torch.arange(64, dtype=torch.uint8)] * 4, indexing="ij"))
+    ordered = ((a < b) & (b < c) & (c < d)).nonzero().flatten()
+    sets = torch.stack([side[ordered] for side in (a, b, c, d)], 1).long()
+    parts = columns[sets]
+    return sets[(parts[:, 0] ^ parts[:, 1] ^ parts[:, 2] ^ parts[:, 3]) == 0]
 
 
 MOVES: dict[str, Callable[[View, int], Candidates]] = {

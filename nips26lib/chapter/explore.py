@@ -96,7 +96,7 @@ Control = Slider | Choice
 
 
 def explorable(
-    draw: Callable[..., Figure],
+    draw: Callable[..., Figure | str],
     controls: Mapping[str, Control],
     *,
     title: str,
@@ -105,7 +105,7 @@ def explorable(
 ) -> None:
     """Display a figure that the reader can change.
 
-    ``draw(**values)`` returns a matplotlib figure; ``controls`` names one to three of its parameters. All points of the
+    ``draw(**values)`` returns a matplotlib figure (or the text of an SVG element, sized in points); ``controls`` names one to three of its parameters. All points of the
     controls' grid (200 at most) are drawn at once and go into the output, where they work with no kernel and no
     network. In a live notebook the same output computes anew for each value. The environment variable NIPS26_STATIC=1
     leaves the live half out. Raises ValueError for controls that do not fit ``draw``, an ``alt`` shorter than 20
@@ -117,7 +117,7 @@ def explorable(
 
 
 def output(
-    draw: Callable[..., Figure],
+    draw: Callable[..., Figure | str],
     controls: Mapping[str, Control],
     *,
     title: str,
@@ -167,18 +167,20 @@ def grid(controls: Mapping[str, Control]) -> Iterator[dict[str, Any]]:
         yield dict(zip(controls, point, strict=True))
 
 
-def frame(draw: Callable[..., Figure], values: Mapping[str, Any]) -> str:
-    """One frame: the SVG of ``draw(**values)``, the figure closed. Raises TypeError when that is no figure."""
+def frame(draw: Callable[..., Figure | str], values: Mapping[str, Any]) -> str:
+    """One frame: the SVG of ``draw(**values)``, the figure closed. Raises TypeError when that is no picture."""
+    drawn = draw(**values)
+    if isinstance(drawn, str) and drawn.startswith("<svg "):
+        return drawn
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
-    figure = draw(**values)
-    if not isinstance(figure, Figure):
-        raise TypeError(f"draw returned {type(figure).__name__}; it must return a matplotlib Figure")
+    if not isinstance(drawn, Figure):
+        raise TypeError(f"draw returned {type(drawn).__name__}; it must return a matplotlib Figure or the text of an SVG")
     try:
-        return figure_svg(figure, ids=_IDS)
+        return figure_svg(drawn, ids=_IDS)
     finally:
-        plt.close(figure)
+        plt.close(drawn)
 
 
 def _check_default(control: Control) -> None:
@@ -189,7 +191,7 @@ def _check_default(control: Control) -> None:
         )
 
 
-def _check(draw: Callable[..., Figure], controls: Mapping[str, Control], title: str, alt: str) -> None:
+def _check(draw: Callable[..., Figure | str], controls: Mapping[str, Control], title: str, alt: str) -> None:
     if not 1 <= len(controls) <= _MOST_CONTROLS:
         raise ValueError(f"controls held {len(controls)}; there must be 1 to {_MOST_CONTROLS}")
     points = math.prod(len(control.values) for control in controls.values())
@@ -215,7 +217,7 @@ def _front_end_is_live() -> bool:
 
 
 def _live(
-    draw: Callable[..., Figure], controls: Mapping[str, Control], title: str, alt: str, caption: str | None
+    draw: Callable[..., Figure | str], controls: Mapping[str, Control], title: str, alt: str, caption: str | None
 ) -> ipywidgets.Widget:
     """The widgets that draw anew for each value.
 

@@ -37,7 +37,8 @@ class Lab:
     environment: dict[str, str]
 
     def url(self, notebook: str) -> str:
-        return f"{self.origin}/lab/tree/{notebook}?token={self.token}"
+        # A workspace for each notebook: JupyterLab reopens what its workspace had open before.
+        return f"{self.origin}/lab/workspaces/{Path(notebook).stem}/tree/{notebook}?token={self.token}"
 
 
 @contextmanager

@@ -19,11 +19,13 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 # Folded parts are unfolded, so that what they hold is looked at too; nothing is caught halfway through a transition.
 UNFOLD = """() => {
   document.querySelectorAll("details").forEach((details) => (details.open = true));
-  document.querySelectorAll("img").forEach((image) => (image.loading = "eager"));
   const style = document.createElement("style");
   style.textContent = "*, ::before, ::after { transition: none !important; animation: none !important }";
   document.head.append(style);
 }"""
+# Images below the fold load when they are scrolled to; those of the other theme never do.
+SCROLLED = """() => [...document.images].filter((image) => image.checkVisibility())
+  .forEach((image) => (image.loading = "eager"))"""
 LOADED = "() => [...document.images].every((image) => image.complete || !image.checkVisibility())"
 TYPESET = "() => !window.MathJax?.startup?.promise || MathJax.startup.promise.then(() => true)"
 BROKEN_IMAGES = """() => [...document.images]
@@ -69,7 +71,8 @@ class Visit:
 
 
 def settle(page: Page) -> None:
-    """Wait until everything has loaded and every equation stands."""
+    """Wait until everything has loaded, the images below the fold too, and every equation stands."""
+    page.evaluate(SCROLLED)
     page.wait_for_load_state("networkidle")
     page.evaluate(TYPESET)
     page.wait_for_function(LOADED)
@@ -95,6 +98,8 @@ def visit(browser: Browser, origin: str, site: Path, address: str) -> Visit:
                 ("mathematics", MATHEMATICS),
             )
         }
+        files = {site / unquote(path).lstrip("/") for path in asked}
+        weight = sum(file.stat().st_size for file in files if file.is_file())
         contrast, texts = {}, 0
         for size, viewport in (("desktop", DESKTOP), ("phone", PHONE)):
             page.set_viewport_size(viewport)  # type: ignore[arg-type]
@@ -104,8 +109,8 @@ def visit(browser: Browser, origin: str, site: Path, address: str) -> Visit:
                 contrast[f"{size}, {theme}"] = seen["failures"]
                 texts += seen["count"]
         found |= {"too_wide": page.evaluate(TOO_WIDE), "unreachable": page.evaluate(UNREACHABLE)}
-        files = {site / unquote(path).lstrip("/") for path in asked}
-        weight = sum(file.stat().st_size for file in files if file.is_file())
+        settle(page)  # in the dark theme, whose pictures have not been asked for before
+        found["broken_images"] += page.evaluate(BROKEN_IMAGES)
         return Visit(watched.errors, watched.left, failed, weight, contrast=contrast, texts=texts, **found)
 
 

@@ -1,7 +1,7 @@
 """Weights that mend themselves: zero-sum blocks detect and undo bit flips with no stored check bit."""
 
 from . import exercises, explorables, study
-from .attacks import Attack, Flip, bit_flip_attack, bounded_loss, read, strike
+from .attacks import Attack, Flip, bit_flip_attack, margin_loss, probability_loss, read, strike
 from .claims import CLAIMS
 from .constraint import LAYOUTS, Blocks, blocks_of, init_gain, project, residuals
 from .decoder import RecoveryReport, TileStep, recover, tile_steps
@@ -13,7 +13,6 @@ from .memory import Stored, flip, flip_random, store
 from .moves import MOVES
 from .presets import FLOATS, PRESETS, ZeroSumPreset
 from .rounding import round_zero_sum
-from .train import accuracy, clustering_penalty, train
 
 __all__ = [
     "CLAIMS",
@@ -39,11 +38,8 @@ __all__ = [
     "ZeroSumConv2d",
     "ZeroSumLinear",
     "ZeroSumPreset",
-    "accuracy",
     "bit_flip_attack",
     "blocks_of",
-    "bounded_loss",
-    "clustering_penalty",
     "convert",
     "decode",
     "deploy",
@@ -56,7 +52,9 @@ __all__ = [
     "grid_unit",
     "init_gain",
     "load",
+    "margin_loss",
     "native",
+    "probability_loss",
     "project",
     "read",
     "recover",
@@ -67,7 +65,6 @@ __all__ = [
     "strike",
     "study",
     "tile_steps",
-    "train",
     "values",
     "wot_clip",
 ]

@@ -18,7 +18,6 @@ from .memory import Stored, flip
 from .moves import MOVES, view
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-TEMPERATURE = 4.0
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,32 @@ class Attack:
         return taken
 
 
-def bounded_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Minus the mean probability of the true class at temperature 4; in [-1, 0], the attacker drives it up to 0.
+def probability_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Minus the mean probability of the true class, in [-1, 0]; the attacker drives it up to 0.
 
     Cross-entropy is no good here: once one class has collapsed it grows without bound on the very same inputs, and the
     search keeps pushing where nothing is left to win.
+
+    >>> probability_loss(torch.zeros(3, 10), torch.tensor([0, 1, 2])).item()
+    -0.10000000149011612
     """
-    probability = (logits / TEMPERATURE).softmax(-1)
     # logits that are not numbers are a success of the attack, not an accident of arithmetic
-    return -torch.nan_to_num(probability.gather(-1, labels[:, None]), nan=0.0).mean()
+    return -torch.nan_to_num(logits.softmax(-1).gather(-1, labels[:, None]), nan=0.0).mean()
+
+
+def margin_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean of how far the best wrong class leads the true one, at most 1 an image; bounded above for the same reason.
+
+    >>> margin_loss(torch.tensor([[5.0, 0.0], [0.0, 5.0]]), torch.tensor([0, 0])).item()  # (-5 + 1) / 2
+    -2.0
+    """
+    own = logits.gather(-1, labels[:, None])
+    rival = logits.scatter(-1, labels[:, None], -torch.inf).amax(-1, keepdim=True)
+    return torch.nan_to_num((rival - own).clamp(max=1.0), nan=1.0).mean()
+
+
+#: What an attacker may maximise; `study.besiege` tries both and keeps what hurts more.
+LOSSES: dict[str, Loss] = {"probability": probability_loss, "margin": margin_loss}
 
 
 def strike(memory: Mapping[str, Stored], flips: Sequence[Flip]) -> dict[str, Stored]:
@@ -90,7 +106,7 @@ def bit_flip_attack(
     moves: Sequence[str] = ("single",),
     defence: Defence | None = None,
     candidates: int = 5,
-    loss: Loss = bounded_loss,
+    loss: Loss = probability_loss,
 ) -> Attack:
     """Search, move by move, for at most `n_flips` flips that raise the loss most.
 
@@ -109,7 +125,7 @@ def bit_flip_attack(
     Raises:
         ValueError: unknown move, negative budget, or a tensor that the network does not have.
 
-    Source: Rakin, He, Fan (2019), section 3; bounded loss and adaptive moves [reconstructed].
+    Source: Rakin, He, Fan (2019), section 3; bounded losses and adaptive moves [reconstructed].
     """
     unknown = [name for name in moves if name not in MOVES]
     if unknown or not moves:

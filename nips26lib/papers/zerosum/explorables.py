@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from .constraint import project
 from .decoder import tile_steps
 from .formats import grid_unit
 from .memory import store
-from .pictures import COLOURS, DASHES, tiles
+from .pictures import COLOURS, DASHES
 from .study import CONTENDERS, Protected, Siege, Trained
 
 if TYPE_CHECKING:
@@ -68,23 +69,54 @@ def _after_flips(tile: Tensor, cells: list[tuple[int, int]], bit: int) -> Tensor
     return hit
 
 
-def doctor(story: str, bit: int, step: int) -> Figure:
-    """An 8 x 8 tile before and after `step` moves of the decoder, once `story` has struck bit `bit`."""
+def doctor(story: str, bit: int, step: int) -> str:
+    """An 8 x 8 tile before and after `step` moves of the decoder, once `story` has flipped bit `bit`; as SVG."""
     clean = _patient()
     cells = _flips(clean, story, bit)
     hit = _after_flips(clean, cells, bit)
     limit = int(clean.abs().max())
     moves = tile_steps(hit, hit.abs() > limit, limit, sigma=24.0)
     now, note = (hit, "no move yet") if step == 0 else moves[min(step, len(moves)) - 1][:2]
-    marks = {}
-    for i, j in (now != clean).nonzero().tolist():
-        marks[i, j] = "wrong"
-    for i, j in ((now == clean) & (hit != clean)).nonzero().tolist():
-        marks[i, j] = "fixed"
-    struck = dict.fromkeys(cells, "hit")
+    marks = {(i, j): "wrong" for i, j in (now != clean).nonzero().tolist()}
+    marks |= {(i, j): "fixed" for i, j in ((now == clean) & (hit != clean)).nonzero().tolist()}
     wrong = int((now != clean).sum())
-    verdict = "all weights right" if wrong == 0 else f"{wrong} wrong weight{'s' if wrong > 1 else ''}"
-    return tiles([(f"after the fault: {len(struck)} hit", hit, struck), (f"{note}: {verdict}", now, marks)])
+    verdict = f"{wrong} wrong weight{'s' if wrong > 1 else ''}" if wrong else "all weights right"
+    return _tiles_svg(
+        [
+            (f"After the fault: {len(cells)} weight{'s' if len(cells) > 1 else ''} hit", hit, dict.fromkeys(cells, "hit")),
+            (f"{note.capitalize()}: {verdict}", now, marks),
+        ]
+    )
+
+
+def _tiles_svg(panels: Sequence[tuple[str, Tensor, Mapping[tuple[int, int], str]]], side: int = 26) -> str:
+    """What `pictures.tiles` draws, written directly: a thousand times faster, for a grid of many frames."""
+    colours = {"hit": PALETTE[1], "wrong": PALETTE[1], "fixed": PALETTE[2]}
+    parts, width = [], 0.0
+    for title, tile, marks in panels:
+        rows, columns = tile.shape
+        x0, y0 = width + 2, 24
+        parts.append(f'<text x="{x0}" y="14" font-size="12" text-anchor="start">{html.escape(title)}</text>')
+        for i in range(rows):
+            for j in range(columns):
+                mark = marks.get((i, j))
+                fill = f'fill="{colours[mark]}" fill-opacity="0.28"' if mark else 'fill="none"'
+                x, y = x0 + j * side, y0 + i * side
+                parts.append(f'<rect x="{x}" y="{y}" width="{side}" height="{side}" {fill} stroke="{INK}" stroke-opacity="0.3"/>')
+                weight = ' font-weight="700"' if mark else ""
+                parts.append(f'<text x="{x + side / 2}" y="{y + side / 2 + 4}"{weight}>{int(tile[i, j])}</text>')
+        sums = [(x0 + (columns + 0.75) * side, y0 + (i + 0.5) * side + 4, total) for i, total in enumerate(tile.sum(1).tolist())]
+        sums += [(x0 + (j + 0.5) * side, y0 + (rows + 0.6) * side + 4, total) for j, total in enumerate(tile.sum(0).tolist())]
+        for x, y, total in sums:
+            style = f'fill="{PALETTE[1]}" font-weight="700"' if total else 'opacity="0.7"'
+            parts.append(f'<text x="{x}" y="{y}" {style}>{f"{total:+d}" if total else 0}</text>')
+        width += (columns + 2.2) * side
+    height = 24 + (max(tile.shape[0] for _, tile, _ in panels) + 1.1) * side
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * 0.75:g}pt" height="{height * 0.75:g}pt" '
+        f'viewBox="0 0 {width:g} {height:g}" font-family="DejaVu Sans, Verdana, sans-serif" font-size="10" '
+        f'text-anchor="middle" fill="{INK}">{"".join(parts)}</svg>'
+    )
 
 
 def dial(trained: Trained, net: str, draws: int = 2) -> Callable[..., Figure]:
@@ -137,7 +169,8 @@ def budget(sieges: Sequence[Siege], net: str) -> tuple[list[str], Callable[..., 
         siege.assault.name: siege for siege in reversed([s for s in sieges if s.net == net])
     }
     names = list(reversed(of))
-    shown = [name for name in names if name not in ("clustering, blind", "in-place ECC, blind", "rows, pair", "SECDED, triple")]
+    left_out = ("clustering, blind", "in-place ECC, blind", "rows, pair", "SECDED, triple", "RADAR, blind")
+    shown = [name for name in names if name not in left_out]
 
     def draw(attack: str, flips: int) -> Figure:
         import matplotlib.pyplot as plt

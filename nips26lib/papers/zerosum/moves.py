@@ -133,7 +133,7 @@ def _tiles(seen: View) -> tuple[Tensor, Tensor, Tensor]:
     return blocks.index, gain.movedim(-1, 1), seen.bit[blocks.index].movedim(-1, 1)
 
 
-def ambiguous(seen: View, count: int, shortlist: int = 48, searched: int = 2048) -> Candidates:
+def ambiguous(seen: View, count: int, shortlist: int = 48, searched: int = 1024) -> Candidates:
     """Two equal errors e at (i, j) and (k, l) of a tile that the decoder takes for errors at (i, l) and (k, j).
 
     It then leaves e in the first two weights and takes e from the other two: four wrong weights for two flips. That
@@ -178,7 +178,7 @@ def _steps(bits: int, falls: bool, device: torch.device) -> Tensor:
     return -steps if falls else steps
 
 
-def confuse(seen: View, count: int, tries: int = 6) -> Candidates:
+def confuse(seen: View, count: int, tries: int = 2) -> Candidates:
     """One flip whose block the decoder repairs in the wrong place (two wrong weights), or one that it cannot place."""
     index, real = _groups(seen)
     gain = seen.gain[index].masked_fill(~real[..., None], IMPOSSIBLE).flatten(1)
@@ -189,11 +189,11 @@ def confuse(seen: View, count: int, tries: int = 6) -> Candidates:
     return _after_recovery(seen, hopes).best(count)
 
 
-def _after_recovery(seen: View, hopes: Candidates) -> Candidates:
-    """The first-order gain that each candidate keeps when the decoder has worked on it.
+def _after_recovery(seen: View, hopes: Candidates, a_block: int = 2) -> Candidates:
+    """The first-order gain that each candidate keeps when the decoder has worked on it; the best `a_block` of a block.
 
     Blocks are decoded one by one, so one call judges a candidate in each of many blocks at once. At most a quarter of
-    the blocks is touched in a call, far from where the decoder gives up on the tensor.
+    the blocks is touched in a call, so that the decoder's view of the tensor as a whole hardly changes.
     """
     if seen.defence is None or len(hopes.gain) == 0:
         return hopes
@@ -201,18 +201,14 @@ def _after_recovery(seen: View, hopes: Candidates) -> Candidates:
     owner = torch.empty(len(seen.stored.codes), dtype=torch.long, device=groups.device)
     owner[groups[real]] = torch.arange(len(groups), device=groups.device)[:, None].expand_as(groups)[real]
     block = owner[hopes.positions[:, 0] // seen.stored.code_bits]
-    # rank of each candidate among those of its own block: candidates of equal rank never share a block
+    # Candidates come best first, so the rank within a block is the place in a stable sort by block.
     order = torch.argsort(block, stable=True)
-    ordered = block[order]
-    place = torch.arange(len(order), device=order.device)
     rank = torch.empty_like(order)
-    starts = torch.searchsorted(ordered, ordered)
-    rank[order] = place - starts
+    rank[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(block[order], block[order])
     before = seen.defence.recover(seen.stored)[0].values().flatten()
-    kept = torch.empty_like(hopes.gain)
-    for level in range(int(rank.max()) + 1):
-        members = (rank == level).nonzero().flatten()
-        for part in members.split(max(1, len(groups) // 4)):
+    kept = torch.full_like(hopes.gain, IMPOSSIBLE)
+    for level in range(min(a_block, int(rank.max()) + 1)):
+        for part in (rank == level).nonzero().flatten().split(max(1, len(groups) // 4)):
             hit = flip(seen.stored, hopes.positions[part].flatten())
             after = seen.defence.recover(hit)[0].values().flatten()
             left = torch.nan_to_num(seen.gradient * (after - before))

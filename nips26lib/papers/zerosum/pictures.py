@@ -209,20 +209,27 @@ def rank_map(cells: Mapping[tuple[str, str, str, float], Mapping[str, float]], n
 
 
 def harm_curves(rows: Sequence[Row], names: Sequence[str]) -> Figure:
-    """Weight error over that of doing nothing against the fault rate, labels at the ends of the curves."""
+    """Weight error over that of the range guard against the fault rate, one panel a format, labels where curves end."""
     import matplotlib.pyplot as plt
 
-    fig, ax = plt.subplots(figsize=(6.8, 3.6))
-    ends, levels = [], sorted({r.level for r in rows})
-    for name in names:
-        scores = np.array([[r.error for r in rows if r.contender == name and r.level == level] for level in levels])
-        colour, dash = COLOURS[name.split(",")[0]], "--" if "," in name else "-"
-        ax.plot(levels, scores.mean(1), color=colour, linestyle=dash)
-        ends.append((float(scores[-1].mean()), name, colour))
-    ax.axhline(1, color=INK, lw=1)
-    ax.text(levels[0], 1.02, "as bad as doing nothing", fontsize=9, va="bottom")
-    top = max(end[0] for end in ends)
-    _end_labels(ax, levels[-1], ends, 0.06 * max(top, 1.2), 1.08)
-    ax.set(xscale="log", xlabel="fault rate per bit", ylabel="weight error / error of doing nothing",
-           ylim=(0, max(top, 1.2) * 1.08), xlim=(levels[0], levels[-1] * 6))  # fmt: skip
+    formats = list(dict.fromkeys(r.fmt for r in rows))
+    fig, axes = plt.subplots(1, len(formats), figsize=(4.1 * len(formats), 3.4), sharey=True, squeeze=False)
+    for ax, fmt in zip(axes[0], formats, strict=True):
+        levels = sorted({r.level for r in rows if r.fmt == fmt})
+        ends = []
+        for name in names:
+            scores = [[r.error for r in rows if (r.fmt, r.contender, r.level) == (fmt, name, at)] for at in levels]
+            if not scores[0]:
+                continue
+            means = np.array([sum(values) / len(values) for values in scores])
+            ax.plot(levels, np.minimum(means, 9), color=COLOURS[name])
+            if means[-1] <= 1.5:
+                ends.append((float(means[-1]), name, COLOURS[name]))
+            else:
+                ax.annotate(f"{name} ↑", (levels[0], 1.42), fontsize=9, color=COLOURS[name], xytext=(4, 0),
+                            textcoords="offset points", annotation_clip=False)  # fmt: skip
+        ax.axhline(1, color=INK, lw=1)
+        _end_labels(ax, levels[-1], ends, 0.1, 1.08)
+        ax.set(xscale="log", xlabel="fault rate per bit", title=fmt, ylim=(0, 1.5), xlim=(levels[0], levels[-1] * 8))
+    axes[0, 0].set_ylabel("weight error / that of a range guard")
     return fig

@@ -20,7 +20,7 @@ class ZeroSumPreset(Preset):
 
     nets: tuple[str, ...] = ("digits-mlp",)
     formats: tuple[str, ...] = ("fp32", "int8")
-    seeds: int = 1
+    seeds: int = 2
     first_seed: int = 1000
     block: int = 8
     row_block: int = 16
@@ -32,7 +32,7 @@ class ZeroSumPreset(Preset):
     round_rate: float = 2e-4
     attacked_nets: tuple[str, ...] = ("digits-mlp",)
     attack_flips: int = 12
-    attack_images: int = 128
+    attack_images: int = 64
     cifar_path: str = ""
 
 
@@ -46,7 +46,7 @@ PRESETS = {
         epochs=30,
         tuning_epochs=10,
         rates=(1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2),
-        draws=4,
+        draws=2,
         rounds=50,
         attack_flips=120,
         attack_images=256,

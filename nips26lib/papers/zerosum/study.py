@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nips26lib.data.images import Split, cifar10, digits, mnist5k
 
-from .attacks import Attack, bit_flip_attack, strike
+from .attacks import LOSSES, Attack, bit_flip_attack, strike
 from .decoder import popcount
 from .defences import Defence, Guard, Nothing, Radar, ZeroSum
 from .ecc import SECDED, InPlaceECC
@@ -46,9 +46,9 @@ class Recipe:
 
 
 NETS = {
-    "digits-mlp": Recipe(digits_mlp, lambda settings: digits(), 4e-3, 1e-3, 64),
-    "mnist-cnn": Recipe(mnist_cnn, lambda settings: mnist5k(), 4e-3, 1e-3, 128),
-    "digits-vit": Recipe(vit_tiny, lambda settings: digits(), 2e-3, 5e-4, 64),
+    "digits-mlp": Recipe(digits_mlp, lambda settings: digits(), 8e-3, 1e-3, 64),
+    "mnist-cnn": Recipe(mnist_cnn, lambda settings: mnist5k(), 8e-3, 1e-3, 128),
+    "digits-vit": Recipe(vit_tiny, lambda settings: digits(), 4e-3, 5e-4, 64),
     "cifar10-resnet20": Recipe(resnet20, lambda settings: cifar10(settings.cifar_path), 1e-2, 1e-3, 256, augment=True),
     "cifar10-vit": Recipe(vit_small, lambda settings: cifar10(settings.cifar_path), 1e-3, 1e-4, 256, augment=True),
 }
@@ -297,22 +297,28 @@ def _mean(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def dense_faults(trained: Trained, settings: ZeroSumPreset, net: str, rates: Sequence[float]) -> list[Row]:
-    """Weight error over that of doing nothing, for int8 weights hit far more often than a decoder can bear."""
+def dense_faults(
+    trained: Trained, settings: ZeroSumPreset, net: str, formats: Sequence[str], rates: Sequence[float]
+) -> list[Row]:
+    """Weight error over that of the range guard, for rates up to what no decoder can bear."""
     rows = []
-    for seed in trained.seeds:
-        for contender in line_up("int8"):
-            protected = trained.protect(net, contender, "int8", seed)
-            for level, rate in enumerate(rates):
-                errors, idle = [], []
-                for draw in range(settings.draws):
-                    struck = protected.faulty(rate, (seed * 100 + level) * 100 + 50 + draw)
-                    errors.append(protected.outcome(struck, with_accuracy=False).error)
-                    unread = replace(protected, defence=Nothing(), memory=struck)
-                    idle.append(unread.outcome(struck, with_accuracy=False).error)
-                relative = sum(errors) / sum(idle)
-                rows.append(_row(net, "int8", seed, contender, "dense", rate, Outcome(relative, math.nan, math.nan)))
+    for fmt in formats:
+        for seed in trained.seeds:
+            guard = _errors(trained.protect(net, CONTENDERS["guard"], fmt, seed), seed, rates, settings.draws)
+            for contender in line_up(fmt):
+                errors = _errors(trained.protect(net, contender, fmt, seed), seed, rates, settings.draws)
+                for rate, error, reference in zip(rates, errors, guard, strict=True):
+                    ratio = Outcome(error / reference, math.nan, math.nan)
+                    rows.append(_row(net, fmt, seed, contender, "dense", rate, ratio))
     return rows
+
+
+def _errors(protected: Protected, seed: int, rates: Sequence[float], draws: int) -> list[float]:
+    def error(level: int, draw: int) -> float:
+        struck = protected.faulty(rates[level], (seed * 100 + level) * 100 + 50 + draw)
+        return protected.outcome(struck, with_accuracy=False).error
+
+    return [sum(error(level, draw) for draw in range(draws)) / draws for level in range(len(rates))]
 
 
 def formats_accepted(trained: Trained, settings: ZeroSumPreset, name: str) -> int:
@@ -400,45 +406,50 @@ def besiege(
 ) -> list[Siege]:
     """Run every assault on every attacked net and seed, and replay it through the defence, `step` flips at a time.
 
-    The attacker works on training images; accuracy is that on the test images.
+    The attacker works on training images, once with each loss of `LOSSES`, and keeps the attack that leaves the
+    *defended* network the worse on those images; accuracy is then that on the test images.
     """
     jobs = [(net, seed, a) for net in settings.attacked_nets for seed in trained.seeds for a in assaults]
-    blind: dict[tuple[str, int, str], Attack] = {}
+    budget = range(0, settings.attack_flips + 1, step)
+    blind: dict[tuple[str, int, str, str], Attack] = {}
     sieges = []
     for net, seed, assault in watch(jobs, "bit-flip attacks"):
         contender = CONTENDERS[assault.contender]
         protected = trained.protect(net, contender, fmt, seed)
         images = protected.data.train_x[: settings.attack_images]
         labels = protected.data.train_y[: settings.attack_images]
-        if assault.adaptive:
-            attack = bit_flip_attack(
-                protected.net, protected.memory, images, labels, settings.attack_flips, assault.moves, protected.defence
-            )
-        else:
+        attacks = []
+        for name, loss in LOSSES.items():
             # Blind to the defence: one attack on an arm's weights serves every defence of that arm.
-            key = (net, seed, contender.arm)
-            if key not in blind:
+            key = (net, seed, contender.arm, name)
+            if assault.adaptive or key not in blind:
                 bare = export(trained.models[net, contender.arm, family(fmt), seed], fmt)
-                blind[key] = bit_flip_attack(
-                    protected.net, bare, images, labels, settings.attack_flips, assault.moves
+                memory, defence = (protected.memory, protected.defence) if assault.adaptive else (bare, None)
+                attack = bit_flip_attack(
+                    protected.net, memory, images, labels, settings.attack_flips, assault.moves, defence, loss=loss
                 )
-            attack = blind[key]
-        sieges.append(_replay(net, seed, assault, protected, attack, settings.attack_flips, step))
+                if not assault.adaptive:
+                    blind[key] = attack
+            else:
+                attack = blind[key]
+            attacks.append(attack)
+        seen = replace(protected, data=replace(protected.data, test_x=images, test_y=labels))
+        left = [sum(seen.outcome(strike(seen.memory, a.within(n))).accuracy for n in budget) for a in attacks]
+        sieges.append(_replay(net, seed, assault, protected, attacks[left.index(min(left))], budget))
     return sieges
 
 
 def _replay(
-    net: str, seed: int, assault: Assault, protected: Protected, attack: Attack, budget: int, step: int
+    net: str, seed: int, assault: Assault, protected: Protected, attack: Attack, budget: Sequence[int]
 ) -> Siege:
     count = sum(w.numel() for w in protected.clean.values())
-    flips, scores, wrong = [], [], []
-    for allowed in range(0, budget + 1, step):
+    scores, wrong = [], []
+    for allowed in budget:
         outcome = protected.outcome(strike(protected.memory, attack.within(allowed)))
-        flips.append(allowed)
         scores.append(outcome.accuracy)
         wrong.append(round(outcome.wrong * count))
     data_bits = {name: stored.n_data_bits for name, stored in protected.memory.items()}
-    return Siege(net, seed, assault, tuple(flips), tuple(scores), tuple(wrong), attack, data_bits)
+    return Siege(net, seed, assault, tuple(budget), tuple(scores), tuple(wrong), attack, data_bits)
 
 
 def replayed(trained: Trained, siege: Siege, flips: int, fmt: str = "int8") -> tuple[Protected, dict[str, Stored]]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nips26lib.papers.zerosum.attacks import Attack, Flip, bit_flip_attack, bounded_loss, read, strike
+from nips26lib.papers.zerosum.attacks import Attack, Flip, bit_flip_attack, margin_loss, probability_loss, read, strike
 from nips26lib.papers.zerosum.constraint import project, residuals
 from nips26lib.papers.zerosum.decoder import popcount
 from nips26lib.papers.zerosum.defences import Radar, ZeroSum
@@ -71,7 +71,7 @@ class TestSearch:
         x, y = torch.randn(8, 6, generator=generator), torch.randint(4, (8,), generator=generator)
         attack = bit_flip_attack(net, {"weight": stored}, x, y, 1, candidates=stored.n_bits)
         losses = [
-            float(bounded_loss(x @ flip(stored, torch.tensor([bit])).values().T, y)) for bit in range(stored.n_bits)
+            float(probability_loss(x @ flip(stored, torch.tensor([bit])).values().T, y)) for bit in range(stored.n_bits)
         ]
         assert attack.losses[0] == pytest.approx(max(losses), abs=1e-6)
         assert attack.flips == [Flip("weight", int(torch.tensor(losses).argmax()))]
@@ -89,11 +89,11 @@ class TestSearch:
         stored = weights("none", (8, 8))
         x, y = torch.randn(64, 8, generator=torch.Generator().manual_seed(4)), torch.arange(64) % 8
         net = nn.Linear(8, 8, bias=False)
-        before = float(bounded_loss(x @ stored.values().T, y))
+        before = float(probability_loss(x @ stored.values().T, y))
         attack = bit_flip_attack(net, {"weight": stored}, x, y, 10)
         assert before < attack.losses[0] < attack.losses[-1] <= 0
         after = strike({"weight": stored}, attack.flips)["weight"].values()
-        assert attack.losses[-1] == pytest.approx(float(bounded_loss(x @ after.T, y)), abs=1e-6)
+        assert attack.losses[-1] == pytest.approx(float(probability_loss(x @ after.T, y)), abs=1e-6)
 
     def test_within_makes_moves_whole_or_not_at_all(self):
         one, two = (Flip("a", 0),), (Flip("a", 1), Flip("a", 2))
@@ -118,12 +118,22 @@ class TestSearch:
             )
 
 
-class TestBoundedLoss:
+class TestLosses:
     def test_uniform_logits(self):
-        assert bounded_loss(torch.zeros(3, 10), torch.tensor([0, 1, 2])).item() == pytest.approx(-0.1)
+        labels = torch.tensor([0, 1, 2])
+        assert probability_loss(torch.zeros(3, 10), labels).item() == pytest.approx(-0.1)
+        assert margin_loss(torch.zeros(3, 10), labels).item() == 0
+
+    def test_an_image_that_is_lost_counts_no_more(self):
+        lost = torch.tensor([[-50.0, 50.0]])
+        assert margin_loss(lost, torch.tensor([0])).item() == 1
+        assert margin_loss(10 * lost, torch.tensor([0])).item() == 1
+        assert probability_loss(lost, torch.tensor([0])).item() == pytest.approx(0, abs=1e-6)
 
     def test_logits_that_are_no_numbers_count_as_broken(self):
-        assert bounded_loss(torch.full((2, 10), torch.nan), torch.tensor([0, 0])).item() == 0
+        nothing = torch.full((2, 10), torch.nan)
+        assert probability_loss(nothing, torch.tensor([0, 0])).item() == 0
+        assert margin_loss(nothing, torch.tensor([0, 0])).item() == 1
 
 
 class TestMoves:

@@ -59,15 +59,25 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--all", action="store_true", help="every chapter of the book")
     run.add_argument("--preset", help="smoke, laptop or gpu (default: NIPS26_PRESET, else smoke)")
     run.add_argument("--seed", type=int, help="default: the chapter's own")
-    run.add_argument("-p", dest="parameters", action="append", default=[], metavar="NAME=VALUE",
-                     help="a parameter of the notebook or a field of its preset; the value in YAML; may be repeated")
+    run.add_argument(
+        "-p",
+        dest="parameters",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the notebook or a field of its preset; the value in YAML; may be repeated",
+    )
     run.add_argument("--out", type=Path, default=Path("runs"), metavar="DIR", help="folder of all runs (default: runs)")
     run.add_argument("--quiet", action="store_true", help="no progress bar")
     run.add_argument("--json", action="store_true", help=json_help)
 
     claims = add("claims", _claims, "Show claims, measured values and verdicts.")
-    claims.add_argument("sources", nargs="*", metavar="CHAPTER|DIR",
-                        help="a chapter's stored outputs, or the runs below a folder (default: every chapter)")
+    claims.add_argument(
+        "sources",
+        nargs="*",
+        metavar="CHAPTER|DIR",
+        help="a chapter's stored outputs, or the runs below a folder (default: every chapter)",
+    )
     claims.add_argument("--json", action="store_true", help=json_help)
 
     doctor = add("doctor", _doctor, "Say what this machine has of what the book needs.")
@@ -90,8 +100,16 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         _print_json([asdict(record) for record in catalogue.chapters])
         return 0
-    rows = [(record.slug, record.part, record.title, f"{record.budget['smoke'].seconds:g} s",
-             f"{record.budget['laptop'].seconds / 60:.3g} min") for record in catalogue.chapters]
+    rows = [
+        (
+            record.slug,
+            record.part,
+            record.title,
+            f"{record.budget['smoke'].seconds:g} s",
+            f"{record.budget['laptop'].seconds / 60:.3g} min",
+        )
+        for record in catalogue.chapters
+    ]
     print(align(("chapter", "part", "title", "smoke", "laptop"), rows))
     return 0
 
@@ -192,8 +210,14 @@ def _stored_claims(notebook: Path) -> dict[str, Any]:
 def _of_record(record: RunRecord) -> dict[str, Any]:
     claims = (record.claims or {}).get("claims", [])
     note = f"failed: {record.reason}" if record.status == "failed" else "no claims"
-    return {"chapter": record.chapter, "preset": record.preset, "seed": record.seed, "device": record.device,
-            "note": note, "claims": claims}
+    return {
+        "chapter": record.chapter,
+        "preset": record.preset,
+        "seed": record.seed,
+        "device": record.device,
+        "note": note,
+        "claims": claims,
+    }
 
 
 def _doctor(options: argparse.Namespace) -> int:

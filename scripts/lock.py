@@ -15,8 +15,21 @@ CUDA_WHEELS = re.compile(r"^(nvidia-[a-z0-9-]+|cuda-[a-z]+|triton)==", re.MULTIL
 
 
 def resolve(*options: str) -> str:
-    command = ["uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--all-extras",
-               "--custom-compile-command", "make lock", *options, "pyproject.toml", "-"]
+    command = [
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--all-extras",
+        "--custom-compile-command",
+        "make lock",
+        *options,
+        "pyproject.toml",
+        "-",
+    ]
     # The build tool is locked too: installing the project itself then takes no unpinned package.
     wanted = f"{TORCH}\nhatchling\neditables\n"
     return subprocess.run(command, cwd=ROOT, input=wanted, text=True, check=True, stdout=subprocess.PIPE).stdout

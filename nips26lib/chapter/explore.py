@@ -105,11 +105,11 @@ def explorable(
 ) -> None:
     """Display a figure that the reader can change.
 
-    ``draw(**values)`` returns a matplotlib figure (or the text of an SVG element, sized in points); ``controls`` names one to three of its parameters. All points of the
-    controls' grid (200 at most) are drawn at once and go into the output, where they work with no kernel and no
-    network. In a live notebook the same output computes anew for each value. The environment variable NIPS26_STATIC=1
-    leaves the live half out. Raises ValueError for controls that do not fit ``draw``, an ``alt`` shorter than 20
-    characters, or an output above 600 KB.
+    ``draw(**values)`` returns a matplotlib figure (or the text of an SVG element, sized in points); ``controls`` names
+    one to three of its parameters. All points of their grid (200 at most) are drawn at once and go into the output,
+    where they work with no kernel and no network. In a live notebook the same output computes anew for each value. The
+    environment variable NIPS26_STATIC=1 leaves the live half out. Raises ValueError for controls that do not fit
+    ``draw``, an ``alt`` shorter than 20 characters, or an output above 600 KB.
     """
     from IPython.display import display
 
@@ -176,7 +176,9 @@ def frame(draw: Callable[..., Figure | str], values: Mapping[str, Any]) -> str:
     from matplotlib.figure import Figure
 
     if not isinstance(drawn, Figure):
-        raise TypeError(f"draw returned {type(drawn).__name__}; it must return a matplotlib Figure or the text of an SVG")
+        raise TypeError(
+            f"draw returned {type(drawn).__name__}; it must return a matplotlib Figure or the text of an SVG"
+        )
     try:
         return figure_svg(drawn, ids=_IDS)
     finally:

@@ -102,11 +102,15 @@ def cifar10(path: str | os.PathLike[str]) -> Split:
     """
     archive = Path(path)
     if not archive.is_file():
-        raise FileNotFoundError(f"path is {str(path)!r}, where there is no file; download {CIFAR10_URL} and give its place")
+        raise FileNotFoundError(
+            f"path is {str(path)!r}, where there is no file; download {CIFAR10_URL} and give its place"
+        )
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, "md5").hexdigest()
     if found != CIFAR10_MD5:
-        raise ValueError(f"path is {str(path)!r} with MD5 {found}; it must be the archive {CIFAR10_URL} with MD5 {CIFAR10_MD5}")
+        raise ValueError(
+            f"path is {str(path)!r} with MD5 {found}; it must be the archive {CIFAR10_URL} with MD5 {CIFAR10_MD5}"
+        )
     with tarfile.open(archive, "r:gz") as tar:
         train_x, train_y = _cifar_batches(tar, _CIFAR10_TRAIN)
         test_x, test_y = _cifar_batches(tar, _CIFAR10_TEST)
@@ -176,5 +180,7 @@ class _DataUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Callable[..., object]:
         if (module, name) not in self._known:
-            raise pickle.UnpicklingError(f"the file asks for {module}.{name}; it may hold only plain data and arrays of bytes")
+            raise pickle.UnpicklingError(
+                f"the file asks for {module}.{name}; it may hold only plain data and arrays of bytes"
+            )
         return self._known[module, name]

@@ -215,9 +215,20 @@ def test_an_error_on_the_grid_names_the_values():
     assert "explorable 'Wave' was drawing {'amplitude': 0}" in caught.value.__notes__
 
 
-def test_draw_must_return_a_figure():
-    with pytest.raises(TypeError, match="draw returned list; it must return a matplotlib Figure"):
-        output(lambda n: [n], {"n": Slider((0, 1), 1, "n")}, title="Wave", alt=ALT)
+@pytest.mark.parametrize(("wrong", "kind"), [([1], "list"), ("a wave", "str"), (None, "NoneType")])
+def test_draw_must_return_a_picture(wrong, kind):
+    with pytest.raises(
+        TypeError, match=f"draw returned {kind}; it must return a matplotlib Figure or the text of an SVG"
+    ):
+        output(lambda n: wrong, {"n": Slider((0, 1), 1, "n")}, title="Wave", alt=ALT)
+
+
+def test_draw_may_write_its_svg_itself():
+    def draw(n):
+        return f'<svg width="72pt" height="36pt" viewBox="0 0 72 36"><circle cx="{n}" cy="9" r="3" fill="{INK}"/></svg>'
+
+    document = output(draw, {"n": Slider((1, 2), 1, "n")}, title="Dot", alt=ALT)["text/html"]
+    assert unpack(document)[1] == [draw(1), draw(2)]
 
 
 def test_explorable_displays_its_output(controls, monkeypatch):

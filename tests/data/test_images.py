@@ -77,7 +77,9 @@ def _int(value: int) -> bytes:
 
 def _python2_batch(pixels: np.ndarray, labels: list[int]) -> bytes:
     """A batch written with the very opcodes of Python 2's pickle, protocol 2, as in the published archive."""
-    array = b"cnumpy.core.multiarray\n_reconstruct\n" + b"cnumpy\nndarray\n" + _int(0) + b"\x85" + _bytes(b"b") + b"\x87R"
+    array = (
+        b"cnumpy.core.multiarray\n_reconstruct\n" + b"cnumpy\nndarray\n" + _int(0) + b"\x85" + _bytes(b"b") + b"\x87R"
+    )
     dtype = b"cnumpy\ndtype\n" + _bytes(b"u1") + _int(0) + _int(1) + b"\x87R"
     dtype += b"(" + _int(3) + _bytes(b"|") + b"NNN" + _int(-1) + _int(-1) + _int(0) + b"tb"
     rows, columns = pixels.shape

@@ -118,10 +118,10 @@ def picture(explorable: Locator) -> str:
 
 def move_slider(page: Page, slider: Locator, fraction: float, *, steps: int = 8) -> None:
     """Drag the handle of a live slider to this fraction of its way, as a hand does."""
-    slider.scroll_into_view_if_needed()
-    handle, track = slider.locator(".noUi-handle").bounding_box(), slider.locator(".noUi-base").bounding_box()
-    assert handle is not None and track is not None
-    page.mouse.move(handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2)
+    _come_to_rest(page, slider)
+    slider.locator(".noUi-handle").hover()
+    track = slider.locator(".noUi-base").bounding_box()
+    assert track is not None
     page.mouse.down()
     page.mouse.move(track["x"] + fraction * track["width"], track["y"] + track["height"] / 2, steps=steps)
     page.mouse.up()
@@ -141,9 +141,28 @@ def change(page: Page, explorable: Locator) -> None:
         other = select.first.locator("option:not(:checked)").first.inner_text()
         select.first.select_option(label=other)
     page.wait_for_function(
-        "([node, told]) => (node.querySelector('svg')?.getAttribute('aria-label') ?? told) !== told",
+        """([node, told]) => {
+            const svg = node.querySelector('svg');
+            return svg ? svg.getAttribute('aria-label') !== told : node.querySelector('[role=alert]');
+        }""",
         arg=[explorable.element_handle(), told],
     )
+    alert = explorable.get_by_role("alert")
+    if alert.count():
+        raise AssertionError(f"the explorable drew no picture: {alert.first.inner_text()}")
+
+
+def _come_to_rest(page: Page, slider: Locator) -> None:
+    """Scroll to the slider until it stays: after a run JupyterLab still scrolls, and cells above still grow."""
+    before = None
+    for _ in range(100):
+        slider.scroll_into_view_if_needed()
+        box = slider.bounding_box()
+        if box == before:
+            return
+        before = box
+        page.wait_for_timeout(500)
+    raise AssertionError("the notebook's page does not come to rest")
 
 
 def _wait_until_up(lab: Lab, server: subprocess.Popen[bytes], log: Path, seconds: float = 120) -> None:

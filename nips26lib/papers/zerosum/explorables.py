@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -83,8 +83,12 @@ def doctor(story: str, bit: int, step: int) -> str:
     verdict = f"{wrong} wrong weight{'s' if wrong > 1 else ''}" if wrong else "all weights right"
     return _tiles_svg(
         [
-            (f"After the fault: {len(cells)} weight{'s' if len(cells) > 1 else ''} hit", hit, dict.fromkeys(cells, "hit")),
-            (f"{note.capitalize()}: {verdict}", now, marks),
+            (
+                f"After the fault\n{len(cells)} weight{'s' if len(cells) > 1 else ''} hit",
+                hit,
+                dict.fromkeys(cells, "hit"),
+            ),
+            (f"{note.split(':')[0].capitalize()}\n{verdict}", now, marks),
         ]
     )
 
@@ -95,23 +99,33 @@ def _tiles_svg(panels: Sequence[tuple[str, Tensor, Mapping[tuple[int, int], str]
     parts, width = [], 0.0
     for title, tile, marks in panels:
         rows, columns = tile.shape
-        x0, y0 = width + 2, 24
-        parts.append(f'<text x="{x0}" y="14" font-size="12" text-anchor="start">{html.escape(title)}</text>')
+        x0, y0 = width + 2, 40
+        for line, words in enumerate(title.split("\n")):
+            parts.append(
+                f'<text x="{x0}" y="{14 + 17 * line}" font-size="12" text-anchor="start">{html.escape(words)}</text>'
+            )
         for i in range(rows):
             for j in range(columns):
                 mark = marks.get((i, j))
                 fill = f'fill="{colours[mark]}" fill-opacity="0.28"' if mark else 'fill="none"'
                 x, y = x0 + j * side, y0 + i * side
-                parts.append(f'<rect x="{x}" y="{y}" width="{side}" height="{side}" {fill} stroke="{INK}" stroke-opacity="0.3"/>')
+                parts.append(
+                    f'<rect x="{x}" y="{y}" width="{side}" height="{side}" {fill} stroke="{INK}" stroke-opacity="0.3"/>'
+                )
                 weight = ' font-weight="700"' if mark else ""
                 parts.append(f'<text x="{x + side / 2}" y="{y + side / 2 + 4}"{weight}>{int(tile[i, j])}</text>')
-        sums = [(x0 + (columns + 0.75) * side, y0 + (i + 0.5) * side + 4, total) for i, total in enumerate(tile.sum(1).tolist())]
-        sums += [(x0 + (j + 0.5) * side, y0 + (rows + 0.6) * side + 4, total) for j, total in enumerate(tile.sum(0).tolist())]
+        sums = [
+            (x0 + (columns + 0.75) * side, y0 + (i + 0.5) * side + 4, total)
+            for i, total in enumerate(tile.sum(1).tolist())
+        ]
+        sums += [
+            (x0 + (j + 0.5) * side, y0 + (rows + 0.6) * side + 4, total) for j, total in enumerate(tile.sum(0).tolist())
+        ]
         for x, y, total in sums:
             style = f'fill="{PALETTE[1]}" font-weight="700"' if total else 'opacity="0.7"'
             parts.append(f'<text x="{x}" y="{y}" {style}>{f"{total:+d}" if total else 0}</text>')
         width += (columns + 2.2) * side
-    height = 24 + (max(tile.shape[0] for _, tile, _ in panels) + 1.1) * side
+    height = 40 + (max(tile.shape[0] for _, tile, _ in panels) + 1.1) * side
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * 0.75:g}pt" height="{height * 0.75:g}pt" '
         f'viewBox="0 0 {width:g} {height:g}" font-family="DejaVu Sans, Verdana, sans-serif" font-size="10" '
@@ -123,7 +137,7 @@ def dial(trained: Trained, net: str, draws: int = 2) -> Callable[..., Figure]:
     """The drawing function of the format dial, for one trained network of the run."""
     names = ("none", "guard", "SECDED", "rows", "tile")
 
-    @lru_cache(maxsize=None)
+    @cache
     def protected(name: str, fmt: str, coarser: int) -> Protected:
         seed = trained.seeds[0]
         one = trained.protect(net, CONTENDERS[name], fmt, seed)
@@ -152,7 +166,9 @@ def dial(trained: Trained, net: str, draws: int = 2) -> Callable[..., Figure]:
             axes[0].text(max(shown, 1.2e-6) * 1.3, place, text, va="center", fontsize=9, color=INK)
             axes[1].barh(place, score, **style)
             axes[1].text(score + 0.02, place, f"{score:.3f}", va="center", fontsize=9, color=INK)
-        axes[0].set(xscale="log", xlim=(1e-6, 3e3), xlabel="weight error |w' - w| / |w|", title=f"{fmt}, fault rate {rate:g}")
+        axes[0].set(
+            xscale="log", xlim=(1e-6, 3e3), xlabel="weight error |w' - w| / |w|", title=f"{fmt}, fault rate {rate:g}"
+        )
         axes[0].set_yticks(range(len(names)), names[::-1])
         axes[1].set(xlim=(0, 1.2), xlabel="test accuracy", title="")
         axes[1].set_xticks([0, 0.25, 0.5, 0.75, 1])
@@ -165,9 +181,7 @@ def dial(trained: Trained, net: str, draws: int = 2) -> Callable[..., Figure]:
 
 def budget(sieges: Sequence[Siege], net: str) -> tuple[list[str], Callable[..., Figure]]:
     """The attacks that can be chosen, and the drawing function of the attacker's budget."""
-    of: Mapping[str, Siege] = {
-        siege.assault.name: siege for siege in reversed([s for s in sieges if s.net == net])
-    }
+    of: Mapping[str, Siege] = {siege.assault.name: siege for siege in reversed([s for s in sieges if s.net == net])}
     names = list(reversed(of))
     left_out = ("clustering, blind", "in-place ECC, blind", "rows, pair", "SECDED, triple", "RADAR, blind")
     shown = [name for name in names if name not in left_out]
@@ -176,17 +190,23 @@ def budget(sieges: Sequence[Siege], net: str) -> tuple[list[str], Callable[..., 
         import matplotlib.pyplot as plt
 
         siege = of[attack]
-        fig, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.0), width_ratios=(3, 2))
+        fig, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.0), width_ratios=(5, 4))
         for name in shown:
             left.plot(of[name].flips, of[name].accuracy, color=INK, alpha=0.12, lw=1)
         name = siege.assault.contender
         left.plot(siege.flips, siege.accuracy, color=COLOURS[name], linestyle=DASHES.get(name, "-"))
         left.plot([flips], [siege.at(flips)], "o", color=COLOURS[name], ms=8)
-        left.set(xlabel="flipped bits", ylabel="test accuracy", ylim=(0, 1.02), title=f"{attack}: {siege.at(flips):.3f} after {flips}")
+        left.set(
+            xlabel="flipped bits",
+            ylabel="test accuracy",
+            ylim=(0, 1.02),
+            title=f"{attack}: {siege.at(flips):.3f} after {flips}",
+        )
         hits = Counter(_plane(siege, flip.layer, flip.position) for flip in siege.attack.within(flips))
         labels = [*map(str, range(8)), "check"]
+        right.yaxis.get_major_locator().set_params(integer=True)
         right.bar(labels, [hits[label] for label in labels], color=PALETTE[1], alpha=0.85)
-        right.set(xlabel="bit of the weight (7 is the sign)", ylabel="bits flipped", title="where it struck")
+        right.set(xlabel="bit (7 is the sign; check: a check bit)", ylabel="bits flipped", title="where it struck")
         right.set_ylim(0, max(4, max(hits.values(), default=0) * 1.15))
         right.grid(False, axis="x")
         return fig

@@ -65,7 +65,9 @@ class ZeroSumLayer(nn.Module):
     def codes(self) -> tuple[Int64[Tensor, "*shape"], float]:
         """The stored integers n and the scale s of an integer format: the layer computes with n * s."""
         if FORMATS[self.fmt].kind == "float":
-            raise ValueError(f"fmt was {self.fmt!r}; only an integer format has codes with a scale, see export for floats")
+            raise ValueError(
+                f"fmt was {self.fmt!r}; only an integer format has codes with a scale, see export for floats"
+            )
         n, scale = self._rounded(self.constrained().detach())
         return n, float(scale)
 
@@ -196,7 +198,9 @@ def convert(
         if name in skip or not isinstance(module, nn.Linear | nn.Conv2d):
             return module
         if name in shared:
-            raise ValueError(f"layer {name!r} shares its weight with another layer; it must own it, or be named in skip")
+            raise ValueError(
+                f"layer {name!r} shares its weight with another layer; it must own it, or be named in skip"
+            )
         if isinstance(module, ZeroSumLayer):
             raise ValueError(f"layer {name!r} is zero-sum already; it must be plain (requantise changes the format)")
         try:
@@ -258,7 +262,9 @@ def load(net: nn.Module, stored: Mapping[str, Stored]) -> None:
     for name, memory in stored.items():
         weight = net.get_parameter(name)
         if tuple(weight.shape) != memory.shape:
-            raise ValueError(f"stored[{name!r}] has shape {memory.shape}; it must be that of the weight, {tuple(weight.shape)}")
+            raise ValueError(
+                f"stored[{name!r}] has shape {memory.shape}; it must be that of the weight, {tuple(weight.shape)}"
+            )
         weight.copy_(memory.values())
 
 

@@ -134,7 +134,9 @@ def cumulative_curves(rows: Sequence[Row], net: str, names: Sequence[str]) -> Fi
 
     rows = [r for r in rows if r.net == net and r.threat == "cumulative"]
     formats = list(dict.fromkeys(r.fmt for r in rows))
-    fig, axes = plt.subplots(1, len(formats), figsize=(3.4 * len(formats) + 1.2, 3.2), sharey=True, squeeze=False)
+    fig, axes = plt.subplots(
+        1, len(formats), figsize=(max(3.4 * len(formats) + 1.2, 6.4), 3.4), sharey=True, squeeze=False
+    )
     for ax, fmt in zip(axes[0], formats, strict=True):
         for name in names:
             mine = [(r.level, max(r.error, 1e-4)) for r in rows if r.fmt == fmt and r.contender == name]
@@ -165,8 +167,8 @@ def siege_curves(panels: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[S
             if len(scores) > 1:
                 ax.fill_between(flips, scores.min(0), scores.max(0), color=COLOURS[contender], alpha=0.15, lw=0)
             ends.append((float(scores[:, -1].mean()), label, COLOURS[contender]))
-        _end_labels(ax, flips[-1], ends)
         ax.set(title=title, xlabel="flipped bits", ylim=(0, 1.02), xlim=(0, flips[-1] * 1.42))
+        _end_labels(ax, flips[-1], ends)
         ax.set_xticks([tick for tick in range(0, flips[-1] + 1, max(4, flips[-1] // 4))])
     axes[0, 0].set_ylabel("test accuracy")
     return fig
@@ -175,11 +177,17 @@ def siege_curves(panels: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[S
 def _end_labels(
     ax: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float = 0.072, right: float = 1.03
 ) -> None:
-    """Labels at the right ends of curves, moved apart where they would touch."""
-    last = -1.0
-    for y, label, colour in sorted(ends):
-        last = max(y, last + apart)
-        ax.annotate(label, (x, y), (x * right, last), color=colour, fontsize=9, va="center", annotation_clip=False)
+    """Labels at the right ends of curves, moved apart where they would touch, and kept within the axes."""
+    ordered = sorted(ends)
+    places: list[float] = []
+    for y, _, _ in ordered:
+        places.append(max(y, places[-1] + apart) if places else y)
+    ceiling = max(ax.get_ylim()[1] - apart / 2, 0.0)
+    for place in reversed(range(len(places))):
+        places[place] = min(places[place], ceiling)
+        ceiling = places[place] - apart
+    for (_, label, colour), place in zip(ordered, places, strict=True):
+        ax.annotate(label, (x * right, place), color=colour, fontsize=9, va="center", annotation_clip=False)
 
 
 def rank_map(cells: Mapping[tuple[str, str, str, float], Mapping[str, float]], names: Sequence[str]) -> Figure:
@@ -187,7 +195,9 @@ def rank_map(cells: Mapping[tuple[str, str, str, float], Mapping[str, float]], n
     import matplotlib.pyplot as plt
     from matplotlib.colors import LinearSegmentedColormap
 
-    keys = sorted(cells, key=lambda key: (key[0], list(dict.fromkeys(k[1] for k in cells)).index(key[1]), key[2], key[3]))
+    keys = sorted(
+        cells, key=lambda key: (key[0], list(dict.fromkeys(k[1] for k in cells)).index(key[1]), key[2], key[3])
+    )
     grid = np.array([[cells[key].get(name, math.nan) for key in keys] for name in names])
     fig, ax = plt.subplots(figsize=(8.2, 0.34 * len(names) + 1.7))
     shades = LinearSegmentedColormap.from_list("rank", [PALETTE[0], "#cfd8e3", PALETTE[1]])
@@ -229,7 +239,7 @@ def harm_curves(rows: Sequence[Row], names: Sequence[str]) -> Figure:
                 ax.annotate(f"{name} ↑", (levels[0], 1.42), fontsize=9, color=COLOURS[name], xytext=(4, 0),
                             textcoords="offset points", annotation_clip=False)  # fmt: skip
         ax.axhline(1, color=INK, lw=1)
-        _end_labels(ax, levels[-1], ends, 0.1, 1.08)
         ax.set(xscale="log", xlabel="fault rate per bit", title=fmt, ylim=(0, 1.5), xlim=(levels[0], levels[-1] * 8))
+        _end_labels(ax, levels[-1], ends, 0.1, 1.08)
     axes[0, 0].set_ylabel("weight error / that of a range guard")
     return fig

@@ -39,7 +39,6 @@ class ZeroSumPreset(Preset):
 PRESETS = {
     "smoke": ZeroSumPreset(),
     "laptop": ZeroSumPreset(
-        threads=2,
         nets=("digits-mlp", "mnist-cnn", "digits-vit"),
         formats=("fp32", "fp16", "bf16", "int8", "int4"),
         seeds=3,

@@ -157,7 +157,9 @@ class Outcome:
     accuracy: float
 
 
-def train_all(settings: ZeroSumPreset, seeds: Sequence[int], device: torch.device, watch: Watch = _unwatched) -> Trained:
+def train_all(
+    settings: ZeroSumPreset, seeds: Sequence[int], device: torch.device, watch: Watch = _unwatched
+) -> Trained:
     """Train every net in every arm: in float first, then fine-tuned in each integer format the preset asks for.
 
     All arms of a net take the same number of steps from the same initial draw at the same learning rates.
@@ -179,9 +181,7 @@ def train_all(settings: ZeroSumPreset, seeds: Sequence[int], device: torch.devic
     return Trained(models, data, tuple(seeds))
 
 
-def _train(
-    settings: ZeroSumPreset, net: str, arm: str, seed: int, data: Split, device: torch.device
-) -> nn.Module:
+def _train(settings: ZeroSumPreset, net: str, arm: str, seed: int, data: Split, device: torch.device) -> nn.Module:
     recipe = NETS[net]
     torch.manual_seed(seed)
     block = settings.row_block if arm == "rows" else settings.block
@@ -191,9 +191,7 @@ def _train(
     )
 
 
-def _tune(
-    settings: ZeroSumPreset, net: str, arm: str, fmt: str, seed: int, start: nn.Module, data: Split
-) -> nn.Module:
+def _tune(settings: ZeroSumPreset, net: str, arm: str, fmt: str, seed: int, start: nn.Module, data: Split) -> nn.Module:
     recipe, (layout, penalty) = NETS[net], ARMS[arm]
     model = requantise(start, fmt, layout=layout)
     return train(
@@ -275,9 +273,7 @@ def cumulative_faults(
     return rows
 
 
-def _cells(
-    trained: Trained, settings: ZeroSumPreset, formats: Sequence[str]
-) -> list[tuple[str, str, int, Contender]]:
+def _cells(trained: Trained, settings: ZeroSumPreset, formats: Sequence[str]) -> list[tuple[str, str, int, Contender]]:
     return [
         (net, fmt, seed, contender)
         for net in settings.nets for fmt in formats for seed in trained.seeds for contender in line_up(fmt)
@@ -469,9 +465,7 @@ def accuracy_after(trained: Trained, siege: Siege, flips: int) -> float:
 def wrong_data_bits(trained: Trained, siege: Siege, flips: int) -> int:
     """How many bits of the weights differ from the clean ones in what the defence reads after that many flips."""
     protected, read = replayed(trained, siege, flips)
-    return sum(
-        int(popcount(stored.codes ^ protected.memory[name].codes).sum()) for name, stored in read.items()
-    )
+    return sum(int(popcount(stored.codes ^ protected.memory[name].codes).sum()) for name, stored in read.items())
 
 
 def ranks(rows: Sequence[Row]) -> dict[tuple[str, str, str, float], dict[str, float]]:

@@ -131,5 +131,7 @@ def _augmented(x: Tensor, generator: torch.Generator) -> Tensor:
     columns = torch.arange(width, device=x.device)
     columns = torch.where(mirror == 1, columns.flip(0), columns) + right
     # (batch, height, width, channels), because indices that are apart come first in the result
-    moved = F.pad(x, (4, 4, 4, 4))[torch.arange(batch, device=x.device)[:, None, None], :, rows[:, :, None], columns[:, None, :]]
+    moved = F.pad(x, (4, 4, 4, 4))[
+        torch.arange(batch, device=x.device)[:, None, None], :, rows[:, :, None], columns[:, None, :]
+    ]
     return moved.permute(0, 3, 1, 2)

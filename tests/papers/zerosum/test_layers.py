@@ -23,7 +23,11 @@ from nips26lib.papers.zerosum.layers import (
 from nips26lib.papers.zerosum.memory import flip, store
 
 LAYOUTS = [("rows", 16), ("rows", 5), ("tile", 8), ("tile", 3)]
-BUILDERS = {"mlp": (nets.digits_mlp, (1, 8, 8)), "cnn": (nets.mnist_cnn, (1, 28, 28)), "vit": (nets.vit_tiny, (1, 8, 8))}
+BUILDERS = {
+    "mlp": (nets.digits_mlp, (1, 8, 8)),
+    "cnn": (nets.mnist_cnn, (1, 28, 28)),
+    "vit": (nets.vit_tiny, (1, 8, 8)),
+}
 
 
 @pytest.fixture(autouse=True)

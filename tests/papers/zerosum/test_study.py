@@ -12,7 +12,9 @@ from nips26lib.papers.zerosum.attacks import Attack, Flip
 from nips26lib.papers.zerosum.presets import PRESETS, ZeroSumPreset
 from nips26lib.papers.zerosum.study import Assault, Row, Siege
 
-TINY = ZeroSumPreset(epochs=1, tuning_epochs=1, rates=(1e-3,), draws=1, rounds=2, attack_flips=4, attack_images=32, first_seed=7)
+TINY = ZeroSumPreset(
+    epochs=1, tuning_epochs=1, rates=(1e-3,), draws=1, rounds=2, attack_flips=4, attack_images=32, first_seed=7
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +35,19 @@ def test_ranks_average_error_and_accuracy_lost():
 
 
 def test_ranks_share_ties_and_put_infinity_last():
-    rows = [row(who, 0.0, 0.9, "clean") for who in "abc"] + [row("a", 0.0, 0.9), row("b", 0.0, 0.9), row("c", math.inf, 0.1)]
+    rows = [row(who, 0.0, 0.9, "clean") for who in "abc"] + [
+        row("a", 0.0, 0.9),
+        row("b", 0.0, 0.9),
+        row("c", math.inf, 0.1),
+    ]
     (cell,) = study.ranks(rows).values()
     assert cell == {"a": 1.0, "b": 1.0, "c": 3.0}
 
 
 def test_flips_to_half_and_censoring():
-    siege = Siege("net", 0, Assault("tile", ("single",), False), (0, 4, 8), (0.9, 0.6, 0.5), (0, 1, 2), Attack((), (), ()), {})
+    siege = Siege(
+        "net", 0, Assault("tile", ("single",), False), (0, 4, 8), (0.9, 0.6, 0.5), (0, 1, 2), Attack((), (), ()), {}
+    )
     assert siege.flips_to(0.5) == (8.0, True)
     assert siege.flips_to(0.4) == (8.0, False)
     assert (siege.at(0), siege.at(5), siege.at(100)) == (0.9, 0.6, 0.5)

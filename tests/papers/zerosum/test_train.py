@@ -38,7 +38,9 @@ def test_training_leaves_the_global_generator_alone(data):
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-@pytest.mark.parametrize(("layout", "fmt"), [("none", "fp32"), ("none", "int8"), ("rows", "int4"), ("tile", "int8"), ("wot", "int8")])
+@pytest.mark.parametrize(
+    ("layout", "fmt"), [("none", "fp32"), ("none", "int8"), ("rows", "int4"), ("tile", "int8"), ("wot", "int8")]
+)
 def test_every_arm_takes_the_same_steps(data, layout, fmt):
     torch.manual_seed(0)
     net = convert(nets.digits_mlp(), layout, 8, fmt)

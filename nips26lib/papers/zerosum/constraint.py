@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
@@ -62,15 +62,22 @@ class Blocks:
         """The axes of a block along which the sums are zero."""
         return (-1,) if self.layout == "rows" else (-1, -2)
 
-    @property
+    @cached_property
     def mask(self) -> Bool[Tensor, "N ..."]:
         """True where a cell of a block is a weight, False where it is virtual."""
-        return self._flatten(self.height.real[:, None, :, None] & self.width.real[None, :, None, :])
+        with torch.inference_mode(False):  # kept, and a tensor made in inference mode could not take part in training
+            return self._flatten(self.height.real[:, None, :, None] & self.width.real[None, :, None, :])
 
     @property
+    def regular(self) -> bool:
+        """Whether all blocks are full, so that no cell is virtual."""
+        return self.height.regular and self.width.regular
+
+    @cached_property
     def index(self) -> Int64[Tensor, "N ..."]:
         """The place of every cell in the flattened weight (0 at virtual cells)."""
-        return self.gather(torch.arange(prod(self.shape), device=self.height.source.device))
+        with torch.inference_mode(False):
+            return self.gather(torch.arange(prod(self.shape), device=self.height.source.device))
 
     def gather(self, weight: Shaped[Tensor, "*any"]) -> Shaped[Tensor, "N ..."]:
         """The blocks of a weight of `shape` (or flattened), with 0 in virtual cells; a view of it where one exists."""
@@ -81,7 +88,7 @@ class Blocks:
         if not wide.regular:
             cells = cells.index_select(1, wide.source)
         cells = self._flatten(cells.reshape(high.pieces, high.width, wide.pieces, wide.width).transpose(1, 2))
-        return cells if high.regular and wide.regular else torch.where(self.mask, cells, torch.zeros_like(cells))
+        return cells if self.regular else torch.where(self.mask, cells, torch.zeros_like(cells))
 
     def scatter(self, cells: Shaped[Tensor, "N ..."]) -> Shaped[Tensor, "*shape"]:
         """The weight, of `shape`, whose blocks are `cells`: undoes `gather`."""
@@ -153,9 +160,9 @@ def project(w: Float[Tensor, "*shape"], layout: str = "tile", block: int = 8) ->
     if layout == "none":
         return w
     blocks = blocks_of(w.shape, layout, block, w.device)
-    cells, mask = blocks.gather(w), blocks.mask
+    cells = blocks.gather(w)
     for axis in blocks.axes:
-        cells = _centre(cells, mask, axis)
+        cells = cells - cells.mean(axis, keepdim=True) if blocks.regular else _centre(cells, blocks.mask, axis)
     return blocks.scatter(cells)
 
 

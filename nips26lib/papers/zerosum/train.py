@@ -84,8 +84,9 @@ def accuracy(
     Strictly, because faults bring NaN and infinity: `argmax` would call such a row class 0, or the class of its NaN,
     and score it as right now and then. A row with a NaN has no largest logit, so it counts as wrong.
 
-    >>> nan = torch.tensor(float("nan"))
-    >>> accuracy(lambda x: x.flatten(1) * nan, torch.ones(4, 1, 1, 2), torch.zeros(4, dtype=torch.int64))
+    >>> broken = nn.Linear(2, 2)
+    >>> _ = nn.init.constant_(broken.weight, float("nan"))
+    >>> accuracy(nn.Sequential(nn.Flatten(), broken), torch.ones(4, 1, 1, 2), torch.zeros(4, dtype=torch.int64))
     0.0
     """
     was_training = getattr(net, "training", False)

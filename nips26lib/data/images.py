@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -93,7 +94,7 @@ def mnist5k() -> Split:
 
 
 def cifar10(path: str | os.PathLike[str]) -> Split:
-    """CIFAR-10: 50,000 + 10,000 colour images of 32 x 32 pixels, read from the archive `cifar-10-python.tar.gz` at `path`.
+    """CIFAR-10: 50,000 + 10,000 colour images of 32 x 32 pixels, from the archive `cifar-10-python.tar.gz` at `path`.
 
     Raises `FileNotFoundError` when there is no such file and `ValueError` when its MD5 is not the published one.
     The pickles inside are read by a parser that knows only byte strings, lists, dictionaries and one kind of
@@ -129,7 +130,7 @@ def cifar10(path: str | os.PathLike[str]) -> Split:
 def _split(
     images: np.ndarray, classes: np.ndarray, *, test: int, seed: int, name: str, source: str, licence: str
 ) -> Split:
-    """Cut into training and test part with equal class shares; standardise by the training part's mean and deviation."""
+    """Cut into training and test part with equal class shares; standardise by the training part's mean and spread."""
     from sklearn.model_selection import train_test_split
 
     x = torch.from_numpy(images.astype(np.float32))
@@ -166,13 +167,13 @@ class _Bytes:
         _, shape, dtype, fortran, raw = self.state
         if not isinstance(dtype, _Bytes) or dtype.arguments[0] != b"u1" or fortran or not isinstance(raw, bytes):
             raise ValueError("the archive's images must be an array of unsigned bytes in C order")
-        return np.frombuffer(raw, dtype=np.uint8).reshape(shape)  # type: ignore[arg-type]
+        return np.frombuffer(raw, dtype=np.uint8).reshape(shape)  # type: ignore[call-overload]
 
 
 class _DataUnpickler(pickle.Unpickler):
     """Reads plain data and the one kind of array in CIFAR's files; every other global is refused, never imported."""
 
-    _known: dict[tuple[str, str], Callable[..., object]] = {
+    _known: ClassVar[dict[tuple[str, str], Callable[..., object]]] = {
         ("numpy.core.multiarray", "_reconstruct"): _Bytes,
         ("numpy", "ndarray"): _Bytes,
         ("numpy", "dtype"): _Bytes,

@@ -151,7 +151,7 @@ def test_cifar10_runs_nothing_from_a_malicious_pickle(tmp_path, monkeypatch):
     members[images._CIFAR10_TRAIN[2]] = pickle.dumps({"data": _Touch(witness)}, protocol=2)
     path = tmp_path / "cifar-10-python.tar.gz"
     monkeypatch.setattr(images, "CIFAR10_MD5", _archive(path, members))
-    with pytest.raises(pickle.UnpicklingError, match="asks for .*system"):
+    with pytest.raises(pickle.UnpicklingError, match=r"asks for .*system"):
         images.cifar10(path)
     assert not witness.exists()
     pickle.loads(members[images._CIFAR10_TRAIN[2]])  # the trap is real: an ordinary unpickler springs it

@@ -41,7 +41,7 @@ def _patient() -> Tensor:
 
 
 def _flips(tile: Tensor, story: str, bit: int) -> list[tuple[int, int]]:
-    """The cells of which the story flips that bit. Where directions matter, the first cells that have the right bits."""
+    """The cells of which the story flips that bit. Where directions matter, the first cells with the right bits."""
     if story == "one flip":
         return [(2, 5)]
     if story == "two flips in one row":
@@ -114,16 +114,16 @@ def _tiles_svg(panels: Sequence[tuple[str, Tensor, Mapping[tuple[int, int], str]
                 )
                 weight = ' font-weight="700"' if mark else ""
                 parts.append(f'<text x="{x + side / 2}" y="{y + side / 2 + 4}"{weight}>{int(tile[i, j])}</text>')
-        sums = [
+        sums: list[tuple[float, float, int]] = [
             (x0 + (columns + 0.75) * side, y0 + (i + 0.5) * side + 4, total)
             for i, total in enumerate(tile.sum(1).tolist())
         ]
         sums += [
             (x0 + (j + 0.5) * side, y0 + (rows + 0.6) * side + 4, total) for j, total in enumerate(tile.sum(0).tolist())
         ]
-        for x, y, total in sums:
+        for right, below, total in sums:
             style = f'fill="{PALETTE[1]}" font-weight="700"' if total else 'opacity="0.7"'
-            parts.append(f'<text x="{x}" y="{y}" {style}>{f"{total:+d}" if total else 0}</text>')
+            parts.append(f'<text x="{right}" y="{below}" {style}>{f"{total:+d}" if total else 0}</text>')
         width += (columns + 2.2) * side
     height = 40 + (max(tile.shape[0] for _, tile, _ in panels) + 1.1) * side
     return (
@@ -181,10 +181,12 @@ def dial(trained: Trained, net: str, draws: int = 2) -> Callable[..., Figure]:
 
 def budget(sieges: Sequence[Siege], net: str) -> tuple[list[str], Callable[..., Figure]]:
     """The attacks that can be chosen, and the drawing function of the attacker's budget."""
-    of: Mapping[str, Siege] = {siege.assault.name: siege for siege in reversed([s for s in sieges if s.net == net])}
-    names = list(reversed(of))
+    of: dict[str, Siege] = {}
+    for siege in sieges:
+        if siege.net == net:
+            of.setdefault(siege.assault.name, siege)  # the first seed's
     left_out = ("clustering, blind", "in-place ECC, blind", "rows, pair", "SECDED, triple", "RADAR, blind")
-    shown = [name for name in names if name not in left_out]
+    shown = [name for name in of if name not in left_out]
 
     def draw(attack: str, flips: int) -> Figure:
         import matplotlib.pyplot as plt

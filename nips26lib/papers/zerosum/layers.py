@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +55,7 @@ class ZeroSumLayer(nn.Module):
         return self.weight if self.layout == "wot" else project(self.weight, self.layout, self.block)
 
     def effective(self) -> Float[Tensor, "*shape"]:
-        """The weight that the layer multiplies with: for integer formats the rounded one, whose gradient passes to w."""
+        """The weight that the layer multiplies with: for integer formats the rounded one; its gradient passes to w."""
         w = self.constrained()
         if FORMATS[self.fmt].kind == "float":
             return w
@@ -104,7 +105,7 @@ class ZeroSumLayer(nn.Module):
         return round_zero_sum(w / scale, self.layout, self.block), scale
 
 
-class ZeroSumLinear(ZeroSumLayer, nn.Linear):
+class ZeroSumLinear(ZeroSumLayer, nn.Linear):  # type: ignore[misc]
     """`nn.Linear` with a zero-sum weight (out, in), rounded in training to the integers of `fmt`.
 
     >>> n, scale = ZeroSumLinear(16, 8).codes()
@@ -133,7 +134,7 @@ class ZeroSumLinear(ZeroSumLayer, nn.Linear):
         return F.linear(input, self.effective(), self.bias)
 
 
-class ZeroSumConv2d(ZeroSumLayer, nn.Conv2d):
+class ZeroSumConv2d(ZeroSumLayer, nn.Conv2d):  # type: ignore[misc]
     """`nn.Conv2d` with a zero-sum weight, seen as the matrix (out, in / groups * height * width)."""
 
     def __init__(
@@ -146,7 +147,7 @@ class ZeroSumConv2d(ZeroSumLayer, nn.Conv2d):
         dilation: int | tuple[int, int] = 1,
         groups: int = 1,
         bias: bool = True,
-        padding_mode: str = "zeros",
+        padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
         *,
         layout: str = "tile",
         block: int = 8,
@@ -298,7 +299,7 @@ def _zero_sum_like(layer: nn.Linear | nn.Conv2d, layout: str, block: int, fmt: s
 def _plain_like(layer: ZeroSumLinear | ZeroSumConv2d) -> nn.Linear | nn.Conv2d:
     if isinstance(layer, ZeroSumLinear):
         return nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
-    return nn.Conv2d(*_convolution(layer), device="meta")
+    return nn.Conv2d(*_convolution(layer), device="meta")  # type: ignore[misc]
 
 
 def _convolution(layer: nn.Conv2d) -> tuple:

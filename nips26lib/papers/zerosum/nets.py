@@ -72,7 +72,7 @@ def resnet20(classes: int = 10) -> nn.Module:
 
 
 class ResidualBlock(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut; where the block widens, it halves the image and the shortcut has no weight."""
+    """Two 3 x 3 convolutions beside a shortcut; one that widens halves the image; the shortcut has no weight."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

@@ -73,8 +73,8 @@ def _tile(ax: Axes, tile: Tensor, marks: Mapping[tuple[int, int], str], fontsize
 
 
 def _sum(ax: Axes, x: float, y: float, total: int, fontsize: int) -> None:
-    ax.text(x, y, f"{total:+d}" if total else "0", ha="center", va="center", fontsize=fontsize,
-            color=PALETTE[1] if total else INK, alpha=1 if total else 0.55, fontweight="bold" if total else "normal")  # fmt: skip
+    style = {"color": PALETTE[1], "fontweight": "bold"} if total else {"color": INK, "alpha": 0.7}
+    ax.text(x, y, f"{total:+d}" if total else "0", ha="center", va="center", fontsize=fontsize, **style)
 
 
 def fault_curves(rows: Sequence[Row], net: str, names: Sequence[str]) -> Figure:
@@ -183,11 +183,11 @@ def _end_labels(
     for y, _, _ in ordered:
         places.append(max(y, places[-1] + apart) if places else y)
     ceiling = max(ax.get_ylim()[1] - apart / 2, 0.0)
-    for place in reversed(range(len(places))):
-        places[place] = min(places[place], ceiling)
-        ceiling = places[place] - apart
-    for (_, label, colour), place in zip(ordered, places, strict=True):
-        ax.annotate(label, (x * right, place), color=colour, fontsize=9, va="center", annotation_clip=False)
+    for rank in reversed(range(len(places))):
+        places[rank] = min(places[rank], ceiling)
+        ceiling = places[rank] - apart
+    for (_, label, colour), height in zip(ordered, places, strict=True):
+        ax.annotate(label, (x * right, height), color=colour, fontsize=9, va="center", annotation_clip=False)
 
 
 def rank_map(cells: Mapping[tuple[str, str, str, float], Mapping[str, float]], names: Sequence[str]) -> Figure:

@@ -14,8 +14,8 @@ class ZeroSumPreset(Preset):
     """Sizes of the experiments.
 
     `nets` name entries of `study.NETS`. Networks are trained in float for `epochs`, then fine-tuned for
-    `tuning_epochs` in each integer format. Every fault rate is drawn `draws` times per trained network. Seeds count from
-    `first_seed`: those from 1000 upwards judge the claims and are never used for tuning.
+    `tuning_epochs` in each integer format. Every fault rate is drawn `draws` times per trained network. Seeds count
+    from `first_seed`: those from 1000 upwards judge the claims and are never used for tuning.
     """
 
     nets: tuple[str, ...] = ("digits-mlp",)

@@ -104,7 +104,7 @@ def accuracy(
 
 
 def clustering_penalty(net: nn.Module) -> Float[Tensor, ""]:
-    """How far weights lie from two points a layer: squared distances of the positive ones to their mean, and so below 0.
+    """How far a layer's weights lie from two points: squared distances of each sign's weights to their mean.
 
     Summed over all linear and convolutional layers; differentiable. It hardens against bit flips by training alone.
     Source: He et al., "Defending and Harnessing the Bit-Flip based Adversarial Weight Attack", CVPR 2020.

@@ -40,7 +40,7 @@ class TestGain:
     def test_equals_the_change_of_a_linear_loss(self, fmt):
         net = nn.Linear(6, 5, bias=False)
         stored = weights("none", (5, 6), fmt=fmt)
-        x, y = torch.randn(4, 6, generator=torch.Generator().manual_seed(2)), torch.zeros(4, dtype=torch.long)
+        x = torch.randn(4, 6, generator=torch.Generator().manual_seed(2))
         slope = x.sum(0).expand(5, 6).flatten()
         table = view(stored, slope, torch.zeros(stored.n_data_bits, dtype=torch.bool), None).gain
 

@@ -150,7 +150,7 @@ def bit_flip_attack(
         spent += 1
         best: tuple[float, str, Tensor, float] | None = None
         for name, stored in state.items():
-            seen = view(stored, slopes[name].flatten(), used[name][: stored.n_data_bits], defence)
+            seen = view(stored, slopes[name].flatten(), used[name], defence)
             for kind in moves:
                 for positions in MOVES[kind](seen, candidates).positions:
                     if len(positions) > left or used[name][positions].any():

@@ -40,13 +40,15 @@ IMPOSSIBLE = -torch.inf
 class View:
     """What the attacker knows of one tensor: its memory, the defence, and the gain of flipping each data bit.
 
-    `gain` and `bit` have shape (weights, bits); a bit that may not be flipped (again) has gain -inf.
-    `gradient` (weights,) is the slope of the attacker's loss in the weights that the network computes with.
+    `gain` and `bit` have shape (weights, bits); a bit that may not be flipped (again) has gain -inf. `used` tells for
+    every exposed bit, check bits included, whether it was flipped before. `gradient` (weights,) is the slope of the
+    attacker's loss in the weights that the network computes with.
     """
 
     stored: Stored
     gain: Tensor
     bit: Tensor
+    used: Tensor
     gradient: Tensor
     defence: Defence | None
 
@@ -69,7 +71,7 @@ def view(stored: Stored, gradient: Tensor, used: Tensor, defence: Defence | None
 
     Args:
         gradient: (weights,) slope of the loss.
-        used: (data bits,) true where a bit was flipped before.
+        used: (exposed bits,) true where a bit was flipped before.
     """
     powers = 1 << torch.arange(stored.code_bits, device=stored.codes.device)
     unit = 1.0 if stored.unit is None else stored.unit
@@ -77,8 +79,8 @@ def view(stored: Stored, gradient: Tensor, used: Tensor, defence: Defence | None
     change = flipped - values(stored.codes, stored.fmt, unit)[:, None]
     # A float that turns infinite has an infinite gain; the largest finite number keeps the order and the sums.
     gain = torch.nan_to_num(gradient[:, None] * change, nan=0.0, posinf=1e30, neginf=-1e30)
-    gain = gain.masked_fill(used.view_as(gain), IMPOSSIBLE)
-    return View(stored, gain, (stored.codes[:, None] & powers) != 0, gradient, defence)
+    gain = gain.masked_fill(used[: stored.n_data_bits].view_as(gain), IMPOSSIBLE)
+    return View(stored, gain, (stored.codes[:, None] & powers) != 0, used, gradient, defence)
 
 
 def single(seen: View, count: int) -> Candidates:
@@ -217,10 +219,20 @@ def _after_recovery(seen: View, hopes: Candidates, a_block: int = 2) -> Candidat
     return Candidates(hopes.positions, kept)
 
 
-def _words(seen: View) -> Tensor:
-    """Gain (words, 64) of the data bits, 64 consecutive ones a word; the tail that no word fills is left out."""
+def _words(seen: View, fresh: bool = False) -> Tensor:
+    """Gain (words, 64) of the data bits, 64 consecutive ones a word; the tail that no word fills is left out.
+
+    `fresh` rules out words of which any bit was flipped before: the decoder can be made to complete one pattern of
+    errors in a word, and a second pattern there would only turn both into a double error.
+    """
     flat = seen.gain.flatten()
-    return flat[: len(flat) // 64 * 64].view(-1, 64)
+    words = len(flat) // 64
+    gain = flat[: words * 64].view(-1, 64)
+    if fresh:
+        data, check = seen.used[: seen.stored.n_data_bits], seen.used[seen.stored.n_data_bits :]
+        touched = data[: words * 64].view(-1, 64).any(1) | check.view(-1, 8)[:words].any(1)
+        gain = gain.masked_fill(touched[:, None], IMPOSSIBLE)
+    return gain
 
 
 def double(seen: View, count: int) -> Candidates:
@@ -233,7 +245,7 @@ def double(seen: View, count: int) -> Candidates:
 def checkbits(seen: View, count: int) -> Candidates:
     """Three check bits that name one data bit: SECDED flips that bit itself. No data bit is touched by the attacker."""
     three = _weight(SECDED.columns(seen.stored.codes.device)[:64]) == 3
-    gain = _words(seen).masked_fill(~three, IMPOSSIBLE)
+    gain = _words(seen, fresh=True).masked_fill(~three, IMPOSSIBLE)
     best, position = gain.flatten().topk(min(count, int(torch.isfinite(gain).sum())))
     return Candidates(SECDED.aliases(seen.stored, position), best)
 
@@ -241,7 +253,7 @@ def checkbits(seen: View, count: int) -> Candidates:
 def triple(seen: View, count: int, words: int = 24) -> Candidates:
     """Three of the four data bits of a codeword of weight four: SECDED completes it, and sees nothing wrong."""
     four = _weight_four().to(seen.gain.device)  # (codewords, 4)
-    gain = _words(seen)
+    gain = _words(seen, fresh=True)
     # no set of four bits of a word is worth more than its best four: only the most promising words are searched
     word = gain.topk(4, 1).values.sum(1).topk(min(words, len(gain))).indices
     total = gain[word][:, four].sum(-1)  # (words, codewords)

@@ -78,7 +78,7 @@ def _sum(ax: Axes, x: float, y: float, total: int, fontsize: int) -> None:
 
 
 def fault_curves(rows: Sequence[Row], net: str, names: Sequence[str]) -> Figure:
-    """Weight error against fault rate, one panel a number format; mean and range over the seeds."""
+    """Weight error against fault rate, one panel a number format; mean over the seeds, and the tile code's range."""
     import matplotlib.pyplot as plt
 
     rows = [r for r in rows if r.net == net and r.threat == "random"]
@@ -112,7 +112,7 @@ def _curve(ax: Axes, name: str, points: Sequence[tuple[float, float]], **style: 
     colour = COLOURS[name]
     line = {"color": colour, "linestyle": DASHES.get(name, "-")} | style
     ax.plot(levels, [min(sum(g) / len(g), 1e3) for g in groups], label=name, **line)
-    if len(groups[0]) > 1:
+    if len(groups[0]) > 1 and name == "tile":  # one band is legible, eight are not
         ax.fill_between(levels, [min(min(g), 1e3) for g in groups], [min(max(g), 1e3) for g in groups],
                         color=colour, alpha=0.15, lw=0)  # fmt: skip
 
@@ -165,7 +165,7 @@ def siege_curves(panels: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[S
             line = {"color": COLOURS[contender], "linestyle": DASHES.get(contender, "-")}
             ax.plot(flips, scores.mean(0), **line)
             if len(scores) > 1:
-                ax.fill_between(flips, scores.min(0), scores.max(0), color=COLOURS[contender], alpha=0.15, lw=0)
+                ax.fill_between(flips, scores.min(0), scores.max(0), color=COLOURS[contender], alpha=0.09, lw=0)
             ends.append((float(scores[:, -1].mean()), label, COLOURS[contender]))
         ax.set(title=title, xlabel="flipped bits", ylim=(0, 1.02), xlim=(0, flips[-1] * 1.42))
         _end_labels(ax, flips[-1], ends)

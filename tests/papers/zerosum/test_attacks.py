@@ -23,7 +23,7 @@ def weights(layout: str, shape: tuple[int, int] = (16, 24), block: int = 8, fmt:
 
 def seen(stored: Stored, defence=None, seed: int = 1) -> View:
     gradient = torch.randn(len(stored.codes), generator=torch.Generator().manual_seed(seed))
-    return view(stored, gradient, torch.zeros(stored.n_data_bits, dtype=torch.bool), defence)
+    return view(stored, gradient, torch.zeros(stored.n_exposed_bits, dtype=torch.bool), defence)
 
 
 def linear_loss(logits, labels):
@@ -210,6 +210,17 @@ class TestMoves:
             assert len(changed) == 1
             bit = int((recovered.codes ^ stored.codes)[changed[0]]).bit_length() - 1
             assert at.gain[changed[0], bit] == gain
+
+    @pytest.mark.parametrize(("kind", "bits"), [("checkbits", 1), ("triple", 4)])
+    def test_moves_that_fool_secded_never_share_a_word(self, kind, bits):
+        secded = SECDED()
+        stored = secded.protect(weights("none", (8, 16)))
+        x, y = torch.randn(32, 16, generator=torch.Generator().manual_seed(4)), torch.arange(32) % 8
+        net = nn.Linear(16, 8, bias=False)
+        attack = bit_flip_attack(net, {"weight": stored}, x, y, 24, (kind,), secded)
+        assert len(attack.moves) == 8
+        recovered, _ = secded.recover(strike({"weight": stored}, attack.flips)["weight"])
+        assert int(popcount(recovered.codes ^ stored.codes).sum()) == 8 * bits
 
     def test_triple_makes_four_wrong_bits_unnoticed(self):
         stored = SECDED().protect(weights("none"))

@@ -49,7 +49,7 @@ html: $(READY) ## build the site from the stored outputs
 	@echo "html: the site is at file://$(CURDIR)/_build/html/index.html"
 
 lab: $(READY) ## open the book in JupyterLab
-	$(BIN)/jupyter lab book
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/book
 
 test: $(READY) ## check everything that CI checks (JOBS=2 processes)
 	@mkdir -p _build; rm -f $(LEFT_OUT)

@@ -146,7 +146,14 @@ def test_ctrl_c_stops_the_kernel_and_keeps_nothing(book: TinyBook, command: list
         "tiny", [f"import os, time\nopen({str(signpost)!r}, 'x').write(str(os.getpid()))\ntime.sleep(600)"]
     )
     before = path.read_bytes()
-    process = subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a test run that was itself started in the background hands down an ignored interrupt
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         while process.poll() is None and not (signpost.exists() and signpost.read_text()):
             time.sleep(0.05)
@@ -154,6 +161,7 @@ def test_ctrl_c_stops_the_kernel_and_keeps_nothing(book: TinyBook, command: list
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()
+        process.wait()
     assert process.returncode == 130, err
     assert out == "" and err.count("\n") == 1 and err.startswith("nips26: interrupted"), err
     assert not psutil.pid_exists(int(signpost.read_text()))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -47,7 +48,12 @@ def printed(folder: Path) -> str:
 
 
 def kernels() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children(recursive=True) if "ipykernel_launcher" in child.cmdline()]
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # one that has just ended, or was not yet waited for
+            if "ipykernel_launcher" in child.cmdline():
+                found.append(child)
+    return found
 
 
 def test_a_run_leaves_notebook_log_and_record(book: TinyBook, tmp_path: Path) -> None:

@@ -122,8 +122,11 @@ def _tiles_svg(panels: Sequence[tuple[str, Tensor, Mapping[tuple[int, int], str]
             (x0 + (j + 0.5) * side, y0 + (rows + 0.6) * side + 4, total) for j, total in enumerate(tile.sum(0).tolist())
         ]
         for right, below, total in sums:
-            style = f'fill="{PALETTE[1]}" font-weight="700"' if total else 'opacity="0.7"'
-            parts.append(f'<text x="{right}" y="{below}" {style}>{f"{total:+d}" if total else 0}</text>')
+            if total:  # in the ink of the text: the palette's orange would be too faint for letters
+                box = f'x="{right - side / 2 + 1}" y="{below - 14}" width="{side - 2}" height="20" rx="3"'
+                parts.append(f'<rect {box} fill="{PALETTE[1]}" fill-opacity="0.28"/>')
+            style = ' font-weight="700"' if total else ""
+            parts.append(f'<text x="{right}" y="{below}"{style}>{f"{total:+d}" if total else 0}</text>')
         width += (columns + 2.2) * side
     height = 40 + (max(tile.shape[0] for _, tile, _ in panels) + 1.1) * side
     return (

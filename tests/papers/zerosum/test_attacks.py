@@ -85,6 +85,13 @@ class TestSearch:
         assert len(set(attack.flips)) == len(attack.flips)
         assert {len(move) for move in attack.moves} <= {1, 4}
 
+    def test_moves_compete_by_their_gain_per_flip(self):
+        # the better half of a pair gains more per flip than the pair, which gains more in all
+        stored = weights("none", (8, 8))
+        x, y = torch.randn(64, 8, generator=torch.Generator().manual_seed(4)), torch.arange(64) % 8
+        attack = bit_flip_attack(nn.Linear(8, 8, bias=False), {"weight": stored}, x, y, 2, ("single", "double"))
+        assert [len(move) for move in attack.moves] == [1, 1]
+
     def test_raises_the_loss(self):
         stored = weights("none", (8, 8))
         x, y = torch.randn(64, 8, generator=torch.Generator().manual_seed(4)), torch.arange(64) % 8
@@ -210,6 +217,23 @@ class TestMoves:
             assert len(changed) == 1
             bit = int((recovered.codes ^ stored.codes)[changed[0]]).bit_length() - 1
             assert at.gain[changed[0], bit] == gain
+
+    @pytest.mark.parametrize("kind", ["checkbits", "triple"])
+    @pytest.mark.parametrize("touched", ["data", "check"])
+    def test_a_word_touched_before_is_left_alone(self, kind, touched):
+        stored = SECDED().protect(weights("none", (8, 16)))
+        at = seen(stored, SECDED())
+
+        def words(found):
+            data = found.positions < stored.n_data_bits
+            return torch.where(data, found.positions // 64, (found.positions - stored.n_data_bits) // 8)
+
+        favourite = int(words(MOVES[kind](at, 1))[0, 0])
+        used = at.used.clone()
+        used[64 * favourite + 1 if touched == "data" else stored.n_data_bits + 8 * favourite] = True
+        again = MOVES[kind](view(stored, at.gradient, used, SECDED()), 40)
+        assert len(again.gain) > 0
+        assert not (words(again) == favourite).any()
 
     @pytest.mark.parametrize(("kind", "bits"), [("checkbits", 1), ("triple", 4)])
     def test_moves_that_fool_secded_never_share_a_word(self, kind, bits):

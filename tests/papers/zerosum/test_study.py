@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -85,6 +86,32 @@ def test_error_is_the_distance_over_the_norm(trained):
     struck = {**protected.memory, name: study.strike(protected.memory, [Flip(name, 3)])[name]}
     unit = protected.memory[name].unit
     assert protected.outcome(struck).error == pytest.approx(8 * unit / protected.size, rel=1e-5)
+
+
+def test_scrubbing_beats_one_repair_at_the_end(trained):
+    settings = replace(TINY, rounds=12, round_rate=1e-3)
+    rows = study.cumulative_faults(trained, settings, ["int8"])
+    scrubbed = next(r.error for r in rows if r.level == 12 and r.contender == "tile")
+    protected = trained.protect("digits-mlp", study.CONTENDERS["tile"], "int8", 7)
+    memory = dict(protected.memory)
+    for number in range(1, 13):
+        memory = protected.faulty(1e-3, 7 * 1000 + number, memory)
+    assert scrubbed < 0.5 * protected.outcome(memory).error
+
+
+def test_tensors_of_a_network_meet_faults_of_their_own(trained):
+    protected = trained.protect("digits-mlp", study.CONTENDERS["none"], "int8", 7)
+    struck = protected.faulty(1e-2, 3)
+    first, second = ((struck[name].codes ^ protected.memory[name].codes)[:8000] for name in list(struck)[:2])
+    assert not torch.equal(first, second)
+
+
+def test_the_attacker_keeps_the_loss_that_hurts_more(trained, monkeypatch):
+    losses = {"useless": lambda logits, labels: 0.0 * logits.sum(), "probability": study.LOSSES["probability"]}
+    monkeypatch.setattr(study, "LOSSES", losses)
+    settings = replace(TINY, attack_flips=8)
+    (siege,) = study.besiege(trained, settings, [Assault("none", ("single",), False)])
+    assert all(-1 < loss < 0 for loss in siege.attack.losses)
 
 
 def test_recovery_scrubs_between_rounds(trained):

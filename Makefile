@@ -33,7 +33,7 @@ $(READY): pyproject.toml requirements.lock
 	echo "making .venv with $$($$found --version)"; \
 	$$found -m venv .venv
 	PIP_CONSTRAINT=requirements.lock PIP_BUILD_CONSTRAINT=requirements.lock PIP_DISABLE_PIP_VERSION_CHECK=1 \
-	    $(BIN)/python -m pip install --quiet -e '.[book,site,oracles,test]'
+	    $(BIN)/python -m pip install --quiet -e '.[book,cluster,site,oracles,test]'
 	@touch $@
 
 install: $(READY) ## make .venv from requirements.lock (every other target does so by itself)

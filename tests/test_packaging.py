@@ -22,7 +22,7 @@ LOCK = [
     if line.strip() and not line.lstrip().startswith("#")
 ]
 # What `make` installs; `robotics` is installed by those who run its chapters.
-INSTALLED = ("book", "site", "oracles", "test")
+INSTALLED = ("book", "cluster", "site", "oracles", "test")
 CONDA_NAMES = {"pytorch": "torch"}
 
 

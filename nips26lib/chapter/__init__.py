@@ -6,6 +6,7 @@ Importing it is cheap: PyTorch, matplotlib and IPython are loaded by what uses t
 from nips26lib.chapter.claims import Claim, Claims, Condition, read_claims
 from nips26lib.chapter.explore import Choice, Slider, explorable
 from nips26lib.chapter.figures import INK, PALETTE, show_figure
+from nips26lib.chapter.obtaining import obtain
 from nips26lib.chapter.presets import Preset, Run, current_run, start
 from nips26lib.chapter.progress import progress
 from nips26lib.chapter.sources import show
@@ -22,6 +23,7 @@ __all__ = [
     "Slider",
     "current_run",
     "explorable",
+    "obtain",
     "progress",
     "read_claims",
     "show",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, SupportsFloat, SupportsInt
 
 from nips26lib.chapter.claims_table import conditions_html, conditions_text, verdicts_html, verdicts_text
+from nips26lib.chapter.obtaining import obtained_real
 from nips26lib.chapter.presets import current_run
 
 MIME = "application/vnd.nips26.claims+json"
@@ -63,7 +64,8 @@ class Condition:
 class Claim:
     """One claim of a paper in our words, with all that must hold for it, and the presets that can test it.
 
-    ``untestable`` is the reason why no preset can.
+    ``untestable`` is the reason why no preset can; ``needs_data`` names data sets, as `obtain` calls them, in whose
+    stead a stand-in tests nothing.
     """
 
     id: str
@@ -71,6 +73,7 @@ class Claim:
     conditions: tuple[Condition, ...] = ()
     tested_at: tuple[str, ...] = ("laptop", "gpu")
     untestable: str | None = None
+    needs_data: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id.strip() or not self.statement.strip():
@@ -207,6 +210,9 @@ class Claims:
         elif self._run.preset not in claim.tested_at:
             presets = " or ".join(repr(preset) for preset in claim.tested_at)
             verdict, reason = "not testable at this preset", f"Preset {presets} tests it."
+        elif absent := self._absent(claim):
+            verdict = "not testable here"
+            reason = f"It needs the real data ({', '.join(absent)}), which could not be had: a stand-in took its place."
         elif missing:
             raise ValueError(
                 f"claim {claim.id!r}: {_listed(missing)} must be measured at preset {self._run.preset!r} and was not"
@@ -223,6 +229,17 @@ class Claims:
             "reason": reason,
             "measurements": measurements,
         }
+
+    def _absent(self, claim: Claim) -> list[str]:
+        """The data that the claim needs and this run has only a stand-in of."""
+        had = obtained_real()
+        for name in claim.needs_data:
+            if name not in had:
+                raise ValueError(
+                    f"claim {claim.id!r} needs the data {name!r}, which this run did not ask for; "
+                    f"it obtained {_listed(had) or 'none'}"
+                )
+        return [name for name in claim.needs_data if not had[name]]
 
     def _claim(self, id: str) -> Claim:
         if id not in self._claims:

@@ -114,13 +114,15 @@ def choose_device(presets: Mapping[str, Preset], preset: str, settings: Preset) 
 def start(chapter: str, presets: Mapping[str, P], preset: str, seed: int, overrides: Mapping[str, object]) -> Run[P]:
     """Begin a chapter: resolve its settings, seed every generator, pick the device, set the figure style.
 
-    ``NIPS26_PRESET`` in the environment replaces ``preset``. Raises what `resolve` and `choose_device` raise, and
+    ``NIPS26_PRESET`` in the environment replaces ``preset``; ``NIPS26_THREADS`` caps the threads, where several runs
+    share a machine. Raises what `resolve` and `choose_device` raise, and
     ValueError or TypeError for a seed that is no int from 0 to 2**32 - 1.
     """
     import numpy as np
     import torch
 
     from nips26lib.chapter.figures import use_style
+    from nips26lib.chapter.obtaining import forget_obtained
 
     global _current
     preset = os.environ.get("NIPS26_PRESET", "") or preset
@@ -133,7 +135,7 @@ def start(chapter: str, presets: Mapping[str, P], preset: str, seed: int, overri
         raise ValueError(f"setting 'threads' was {settings.threads}; it must be at least 1")
     device = choose_device(presets, preset, settings)
 
-    torch.set_num_threads(settings.threads)
+    torch.set_num_threads(min(settings.threads, thread_cap()))
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with a fixed workspace
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
@@ -141,9 +143,20 @@ def start(chapter: str, presets: Mapping[str, P], preset: str, seed: int, overri
     np.random.seed(seed)
     torch.manual_seed(seed)
     use_style()
+    forget_obtained()
     run = Run(chapter, preset, seed, settings, device, static=no_front_end())
     _current = run
     return run
+
+
+def thread_cap() -> int:
+    """How many threads a run may take at most: ``NIPS26_THREADS``, else as many as its preset says."""
+    text = os.environ.get("NIPS26_THREADS", "")
+    if not text:
+        return 2**16
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"NIPS26_THREADS was {text!r}; it must be a whole number from 1")
+    return int(text)
 
 
 def _best_device() -> torch.device:

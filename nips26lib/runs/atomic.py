@@ -6,18 +6,44 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import secrets
 import shutil
+import socket
 import sys
 from pathlib import Path
 
+_HOST = socket.gethostname() or "unknown"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # linux/fs.h; macOS calls it RENAME_SWAP, with the same value
 
 
 def sibling(path: Path) -> Path:
-    """A fresh hidden name in the folder of `path`, for what is not whole yet; readers pass over hidden names."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    """A fresh hidden name in the folder of `path`, for what is not whole yet; readers pass over hidden names.
+
+    It tells the machine and the process that made it, so that `remove_leftovers` knows what nobody works on.
+    """
+    return path.with_name(f".{path.name}.{_HOST}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes of this machine that were killed left beside `path`."""
+    made = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(_HOST)}\.(\d+)\.[0-9a-f]{{8}}\.tmp")
+    for name in os.listdir(path.parent):
+        found = made.fullmatch(name)
+        if found and not _is_running(int(found[1])):
+            left = path.with_name(name)
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def write_file(path: Path, content: bytes) -> None:

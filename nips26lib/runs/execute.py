@@ -10,23 +10,30 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from platform import platform
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import nbformat
 import papermill
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbclient.exceptions import DeadKernelError
 
 from nips26lib.chapter.claims import read_claims
+from nips26lib.chapter.obtaining import read_data
+from nips26lib.chapter.presets import thread_cap
 from nips26lib.runs import Refusal
-from nips26lib.runs.atomic import replace_directory, restore_directory, sibling
-from nips26lib.runs.kernel import KERNEL_NAME, MemoryMeter, ThisInterpreter, kernel
+from nips26lib.runs.atomic import remove_leftovers, replace_directory, restore_directory, sibling
+from nips26lib.runs.identity import identify
+from nips26lib.runs.kernel import KERNEL_NAME, ThisInterpreter, kernel, one_pool
 from nips26lib.runs.parameters import Plan
 from nips26lib.runs.record import FILE_NAME, RunRecord, revision, versions
+from nips26lib.runs.watch import Limits, Watch
 
 LOG_NAME = "log.txt"
+NO_LIMITS = Limits()
 OnCell = Callable[[int, int], None]
 
 # Papermill does not see the names in a tuple assignment and warns of "unknown" parameters; ours are checked before.
@@ -35,33 +42,33 @@ logging.getLogger("papermill").addHandler(logging.NullHandler())
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def execute(plan: Plan, out: Path, on_cell: OnCell | None = None) -> RunRecord:
+def execute(plan: Plan, out: Path, on_cell: OnCell | None = None, limits: Limits = NO_LIMITS) -> RunRecord:
     """Run the plan; leave notebook, record and log, whole, in `out / plan.directory`, in the place of an older run.
 
-    A cell that raises or a kernel that dies gives a record with status "failed" and its reason. `on_cell(done, total)`
-    is called after each code cell. Refusal if the directory cannot be written; then, and when interrupted, an older
-    run stays as it was and nothing is left beside it.
+    A cell that raises, a kernel that dies or one that passes a limit gives a record with status "failed" and its
+    reason. `on_cell(done, total)` is called after each code cell. Refusal if the directory cannot be written; then,
+    and when interrupted, an older run stays as it was and nothing is left beside it.
     """
-    target = out.absolute() / plan.directory
-    with _clean_on_failure(target) as work:
-        record = _run(plan, work, on_cell)
-        (work / FILE_NAME).write_text(record.to_json(), encoding="utf-8")
-        replace_directory(work, target)
-    return record
+    with placed(out.absolute() / plan.directory) as work:
+        return run_in(plan, work, on_cell, limits).record
 
 
 @contextlib.contextmanager
-def _clean_on_failure(target: Path) -> Iterator[Path]:
-    """A fresh folder beside `target`, on its filesystem; gone afterwards, and so is every folder made on the way
-    if the run was not put in place.
+def placed(target: Path) -> Iterator[Path]:
+    """A fresh folder beside `target`, on its filesystem, that takes the place of `target` in one step at the end.
+
+    Whatever goes wrong before, an older `target` stays as it was, and the folder is gone, with every folder made on
+    the way. Refusal where it cannot be written.
     """
     made = [folder for folder in target.parents if not folder.exists()]
     work = sibling(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         restore_directory(target)
+        remove_leftovers(target)
         work.mkdir()
         yield work
+        replace_directory(work, target)
     except OSError as error:
         raise Refusal(f"the run cannot be written to {target}: {error.strerror or error}") from error
     finally:
@@ -69,6 +76,67 @@ def _clean_on_failure(target: Path) -> Iterator[Path]:
         for folder in made:
             with contextlib.suppress(OSError):  # not empty: the run is in there
                 folder.rmdir()
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A record, and whether its failure may be the machine's rather than the chapter's: another try is worth it."""
+
+    record: RunRecord
+    machine_failed: bool
+
+
+def run_in(
+    plan: Plan,
+    work: Path,
+    on_cell: OnCell | None = None,
+    limits: Limits = NO_LIMITS,
+    account: Callable[[ThisInterpreter], AbstractContextManager[object]] = contextlib.nullcontext,
+) -> Executed:
+    """Run the plan in the folder `work` and leave notebook, record and log there. OSError where that cannot be.
+
+    `account(manager)` is entered while the kernel may live.
+    """
+    notebook = work / f"{plan.chapter.slug}.ipynb"
+    shutil.copyfile(plan.chapter.notebook, notebook)
+    # Taken before the run, so that a chapter that is changed meanwhile does not lend its identity to the old result.
+    identity = identify(plan)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    clock = time.perf_counter()
+    threads = min(plan.threads, thread_cap())
+    with (
+        open(work / LOG_NAME, "a", encoding="utf-8") as log,
+        kernel(plan.chapter.notebook.parents[1], log, **one_pool(threads)) as manager,
+        account(manager),
+        Watch(manager, limits) as watch,
+    ):
+        failure = _papermill(plan, notebook, log, manager, watch, on_cell)
+    seconds = time.perf_counter() - clock
+    _tidy(notebook, plan)
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    record = RunRecord(
+        chapter=plan.chapter.slug,
+        preset=plan.preset,
+        seed=plan.seed,
+        overrides=dict(plan.overrides),
+        parameters=dict(plan.extra),
+        identity=identity,
+        status="failed" if failure else "succeeded",
+        reason=failure.reason if failure else None,
+        attempts=1,
+        started=started,
+        wall_seconds=round(seconds, 3),
+        peak_memory_bytes=watch.peak,
+        versions=versions(),
+        device=plan.device,
+        threads=threads,
+        revision=revision(plan.chapter.notebook.parent),
+        platform=platform(),
+        data=read_data(content),
+        claims=None if failure else read_claims(content),
+    )
+    (work / FILE_NAME).write_text(record.to_json(), encoding="utf-8")
+    return Executed(record, failure is not None and failure.machine)
 
 
 class _Progress:
@@ -87,42 +155,14 @@ class _Progress:
         return f"cell {self.done + 1} of {self.total}"
 
 
-def _run(plan: Plan, work: Path, on_cell: OnCell | None) -> RunRecord:
-    notebook = work / f"{plan.chapter.slug}.ipynb"
-    shutil.copyfile(plan.chapter.notebook, notebook)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    clock = time.perf_counter()
-    with (
-        open(work / LOG_NAME, "a", encoding="utf-8") as log,
-        kernel(plan.chapter.notebook.parents[1], log) as manager,
-        MemoryMeter(manager) as meter,
-    ):
-        reason = _papermill(plan, notebook, log, manager, on_cell)
-    seconds = time.perf_counter() - clock
-    _tidy(notebook, plan)
-    return RunRecord(
-        chapter=plan.chapter.slug,
-        preset=plan.preset,
-        seed=plan.seed,
-        overrides=dict(plan.overrides),
-        parameters=dict(plan.extra),
-        status="succeeded" if reason is None else "failed",
-        reason=reason,
-        started=started,
-        wall_seconds=round(seconds, 3),
-        peak_memory_bytes=meter.peak,
-        versions=versions(),
-        device=plan.device,
-        threads=plan.threads,
-        revision=revision(plan.chapter.notebook.parent),
-        platform=platform(),
-        claims=read_claims(json.loads(notebook.read_text(encoding="utf-8"))) if reason is None else None,
-    )
+class _Failure(NamedTuple):
+    reason: str
+    machine: bool = False
 
 
 def _papermill(
-    plan: Plan, notebook: Path, log: TextIO, manager: ThisInterpreter, on_cell: OnCell | None
-) -> str | None:
+    plan: Plan, notebook: Path, log: TextIO, manager: ThisInterpreter, watch: Watch, on_cell: OnCell | None
+) -> _Failure | None:
     """Execute the notebook in place; None, or why it failed."""
     cells = nbformat.read(notebook, as_version=4).cells
     # Papermill adds one cell, which holds the parameters.
@@ -147,15 +187,18 @@ def _papermill(
         raise
     except papermill.PapermillExecutionError as error:
         log.write(_ANSI.sub("", "\n".join([*error.traceback, ""])))
-        return f"cell {progress.done} of {progress.total} raised {error.ename}: {first_line(error.evalue)}"
+        return _Failure(f"cell {progress.done} of {progress.total} raised {error.ename}: {first_line(error.evalue)}")
     except DeadKernelError:
-        return f"{manager.death} in {progress.running}"
-    except CellTimeoutError as error:
-        return f"{progress.running} took too long: {first_line(str(error))}"
+        if watch.verdict is not None:
+            return _Failure(f"{watch.verdict} in {progress.running}")
+        return _Failure(f"{manager.death} in {progress.running}", machine=True)
     except Exception as error:
-        # Whatever else stops a run is its reason, so that it loses no other run.
+        # Whatever else stops a run is its reason, so that it loses no other run. A kernel that a limit kills before
+        # it answers comes here too.
         log.write(traceback.format_exc())
-        return f"{type(error).__name__} in {progress.running}: {first_line(str(error))}"
+        if watch.verdict is not None:
+            return _Failure(f"{watch.verdict} in {progress.running}")
+        return _Failure(f"{type(error).__name__} in {progress.running}: {first_line(str(error))}", machine=True)
     return None
 
 

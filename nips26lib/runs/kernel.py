@@ -1,4 +1,4 @@
-"""A kernel of this very interpreter for one notebook, and a meter of the memory that it takes."""
+"""A kernel of this very interpreter for one notebook."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-import psutil
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
@@ -32,6 +30,7 @@ class ThisInterpreter(AsyncKernelManager):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._clients: list[AsyncKernelClient] = []
+        self.unwanted = False  # killed, or to be killed as soon as it starts
 
     def client(self, **kwargs: Any) -> AsyncKernelClient:  # type: ignore[override]
         """A client, remembered so that `stop` can close its sockets."""
@@ -49,15 +48,17 @@ class ThisInterpreter(AsyncKernelManager):
         kw |= {"env": self.environment, "stdout": self.log_file, "stderr": self.log_file}
         return await super()._async_pre_start_kernel(**kw)
 
+    def kill(self) -> None:
+        """Kill the kernel and all that it started, from any thread; whoever waits for it learns that it died."""
+        self.unwanted = True
+        _kill_group(self.pid)
+
     def stop(self) -> None:
         """Kill the kernel and all that it started, and close every socket."""
-        pid = self.pid
+        pid = self.pid  # a kernel that was shut down has none
         if self.has_kernel:
             run_sync(self.shutdown_kernel)(now=True)
-        if pid is not None:
-            # The kernel leads a process group of its own: workers that outlived it go too.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+        _kill_group(pid)
         for client in self._clients:
             client.stop_channels()
         run_sync(self.cleanup_resources)()
@@ -79,6 +80,13 @@ class ThisInterpreter(AsyncKernelManager):
         return f"the kernel exited with status {code}"
 
 
+def _kill_group(pid: int | None) -> None:
+    # The kernel leads a process group of its own: workers that outlived it go too.
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+
 def environment(book: Path, scratch: Path, **more: str) -> dict[str, str]:
     """The environment of a kernel: this process's, without NIPS26_PRESET, with no live front end, and the same
     whatever folder the kernel starts in and whatever the user's IPython is set up to do.
@@ -89,6 +97,11 @@ def environment(book: Path, scratch: Path, **more: str) -> dict[str, str]:
             kept[name] = os.pathsep.join(os.path.abspath(entry) for entry in kept[name].split(os.pathsep) if entry)
     kept.setdefault("PYTHONHASHSEED", "0")  # the order of a set of texts must not differ from run to run
     return kept | {"NIPS26_STATIC": "1", "NIPS26_BOOK": str(book), "IPYTHONDIR": str(scratch / "ipython")} | more
+
+
+def one_pool(threads: int) -> dict[str, str]:
+    """Environment variables that hold every pool of threads in a kernel to so many, from its first import on."""
+    return {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 
 @contextlib.contextmanager
@@ -108,46 +121,3 @@ def kernel(book: Path, log: TextIO, **more: str) -> Iterator[ThisInterpreter]:
     finally:
         manager.stop()
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-class MemoryMeter:
-    """Context manager: samples the resident memory of a kernel with its children, and keeps the `peak` in bytes."""
-
-    def __init__(self, manager: ThisInterpreter, interval: float = 0.05) -> None:
-        self.peak = 0
-        self._manager, self._interval = manager, interval
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="nips26-memory", daemon=True)
-
-    def __enter__(self) -> MemoryMeter:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        while not self._stop.wait(self._interval):
-            pid = self._manager.pid
-            if pid is not None:
-                self.peak = max(self.peak, _resident(pid), _high_water(pid))
-
-
-def _resident(pid: int) -> int:
-    total = 0
-    with contextlib.suppress(psutil.Error):
-        root = psutil.Process(pid)
-        for process in [root, *root.children(recursive=True)]:
-            with contextlib.suppress(psutil.Error):
-                total += process.memory_info().rss
-    return total
-
-
-def _high_water(pid: int) -> int:
-    """The kernel's own peak as Linux keeps it, which no short spike escapes; 0 elsewhere."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return 0

@@ -35,6 +35,7 @@ class Plan:
     extra: Mapping[str, Any]
     device: str
     threads: int
+    needs_gpu: bool
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -134,8 +135,9 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     try:
         return name.strip(), yaml.load(value, _Loader)
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise Refusal(f"the value of parameter {name.strip()!r} is {value!r}, which is not YAML: "
-                      f"{' '.join(str(error).split())}") from error
+        raise Refusal(
+            f"the value of parameter {name.strip()!r} is {value!r}, which is not YAML: {' '.join(str(error).split())}"
+        ) from error
 
 
 def make_plan(
@@ -143,18 +145,22 @@ def make_plan(
     preset: str | None = None,
     seed: int | None = None,
     assignments: Iterable[tuple[str, Any]] = (),
+    elsewhere: bool = False,
 ) -> Plan:
     """Check a request against the notebook's parameters cell and the chapter's presets.
 
     `preset` defaults to NIPS26_PRESET, else smoke; `seed` to the cell's own. An assignment names a parameter of the
     notebook or, for short, a field of the preset, which then joins the overrides. Refusal for whatever is unknown,
-    doubled, of the wrong type, or beyond this machine.
+    doubled, of the wrong type, or beyond this machine. `elsewhere` says that another machine will run it: then this
+    one's device is not asked, and the plan's is empty.
     """
     defaults = read_parameters(chapter.notebook)
     lacking = [name for name in EXPECTED if name not in defaults]
     if lacking:
-        raise Refusal(f"{chapter.notebook}: the cell tagged 'parameters' must assign {', '.join(EXPECTED)}; "
-                      f"{lacking[0]!r} is missing")
+        raise Refusal(
+            f"{chapter.notebook}: the cell tagged 'parameters' must assign {', '.join(EXPECTED)}; "
+            f"{lacking[0]!r} is missing"
+        )
     presets = _presets(chapter)
     settings = sorted({field.name for each in presets.values() for field in fields(each)})
 
@@ -163,8 +169,10 @@ def make_plan(
     explicit = [(name, value) for name, value in (("preset", preset), ("seed", seed)) if value is not None]
     for name, value in [*explicit, *assignments]:
         if name not in defaults and name not in settings:
-            raise Refusal(f"chapter {chapter.slug!r} has no parameter {name!r}; its parameters: {', '.join(defaults)}; "
-                          f"the fields of its presets: {', '.join(settings)}")
+            raise Refusal(
+                f"chapter {chapter.slug!r} has no parameter {name!r}; its parameters: {', '.join(defaults)}; "
+                f"the fields of its presets: {', '.join(settings)}"
+            )
         into = given if name in defaults else shorthand
         if name in into:
             raise Refusal(f"parameter {name!r} is given twice")
@@ -177,7 +185,7 @@ def make_plan(
         overrides[name] = value
     chosen = given.pop("preset", None) or os.environ.get("NIPS26_PRESET") or "smoke"
     number = given.pop("seed", defaults["seed"])
-    return _resolved(chapter, presets, chosen, number, overrides, given)
+    return _resolved(chapter, presets, chosen, number, overrides, given, elsewhere)
 
 
 def _resolved(
@@ -187,6 +195,7 @@ def _resolved(
     seed: int,
     overrides: dict[str, Any],
     extra: dict[str, Any],
+    elsewhere: bool,
 ) -> Plan:
     from nips26lib.chapter.presets import choose_device, resolve
 
@@ -194,12 +203,12 @@ def _resolved(
         raise Refusal(f"seed is {seed}; it must be from 0 to 2**32 - 1")
     try:
         settings = resolve(presets, preset, overrides)
-        device = choose_device(presets, preset, settings)
+        device = "" if elsewhere else str(choose_device(presets, preset, settings))
     except (ValueError, TypeError) as error:
         raise Refusal(f"chapter {chapter.slug!r}: {error}") from error
     if settings.threads < 1:
         raise Refusal(f"chapter {chapter.slug!r}: setting 'threads' is {settings.threads}; it must be at least 1")
-    return Plan(chapter, preset, seed, overrides, extra, str(device), settings.threads)
+    return Plan(chapter, preset, seed, overrides, extra, device, settings.threads, settings.needs_gpu)
 
 
 def _presets(chapter: ChapterRecord) -> Mapping[str, Any]:
@@ -222,5 +231,7 @@ def _checked(name: str, value: Any, default: Any) -> Any:
         return float(value)
     if wanted is tuple and type(value) is list:
         return tuple(value)
-    raise Refusal(f"parameter {name!r} is {value!r} ({type(value).__name__}); it must be of type {wanted.__name__}, "
-                  f"like its default {default!r}")
+    raise Refusal(
+        f"parameter {name!r} is {value!r} ({type(value).__name__}); it must be of type {wanted.__name__}, "
+        f"like its default {default!r}"
+    )

@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +23,9 @@ STATUSES = ("succeeded", "failed")
 class RunRecord:
     """One run. `reason` says why it failed, else None; `claims` is the claims table of its notebook, if it has one.
 
+    `identity` is the hash of all that the result follows from (`nips26lib.runs.identity`); `attempts` counts how
+    often the run was tried; `data` says of each data set that it asked for whether the real one was had.
+
     `started` is UTC, ISO 8601; `revision` is {"commit": sha, "dirty": bool} of the book, or None outside git;
     `peak_memory_bytes` is the resident memory of the kernel and its children together, sampled.
     """
@@ -32,8 +35,10 @@ class RunRecord:
     seed: int
     overrides: Mapping[str, Any]
     parameters: Mapping[str, Any]
+    identity: str
     status: str
     reason: str | None
+    attempts: int
     started: str
     wall_seconds: float
     peak_memory_bytes: int
@@ -42,6 +47,7 @@ class RunRecord:
     threads: int
     revision: Mapping[str, Any] | None
     platform: str
+    data: Sequence[Mapping[str, Any]]
     claims: Mapping[str, Any] | None
 
     def to_json(self) -> str:
@@ -53,9 +59,16 @@ def read_record(path: Path) -> RunRecord:
     """Read run.json at `path`, or in the folder `path`. Refusal, naming the file, unless it is a whole record."""
     path = path / FILE_NAME if path.is_dir() else path
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except OSError as error:
         raise Refusal(f"{path} cannot be read: {error.strerror}") from error
+    return parse_record(content, path)
+
+
+def parse_record(text: bytes, path: Path) -> RunRecord:
+    """The record that `text` holds; `path` is where it stands. Refusal, naming it, unless it is a whole record."""
+    try:
+        content = json.loads(text)
     except ValueError as error:
         raise Refusal(f"{path} is no whole record of a run: {error}") from error
     if not isinstance(content, dict):
@@ -137,8 +150,10 @@ _CHECKS = (
     ("seed", _is_count, "a whole number from 0"),
     ("overrides", _is_mapping, "a mapping"),
     ("parameters", _is_mapping, "a mapping"),
+    ("identity", _is_text, "a text"),
     ("status", lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
     ("reason", lambda value: value is None or _is_text(value), "a text or null"),
+    ("attempts", lambda value: _is_count(value) and value > 0, "a whole number from 1"),
     ("started", _is_text, "a text"),
     ("wall_seconds", _is_duration, "a number from 0"),
     ("peak_memory_bytes", _is_count, "a whole number from 0"),
@@ -147,5 +162,6 @@ _CHECKS = (
     ("threads", _is_count, "a whole number from 0"),
     ("revision", lambda value: value is None or _is_mapping(value), "a mapping or null"),
     ("platform", _is_text, "a text"),
+    ("data", lambda value: isinstance(value, list) and all(map(_is_mapping, value)), "a list of mappings"),
     ("claims", lambda value: value is None or _is_mapping(value), "a mapping or null"),
 )

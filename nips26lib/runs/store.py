@@ -16,7 +16,7 @@ from nips26lib.runs import Refusal
 from nips26lib.runs.atomic import write_file
 from nips26lib.runs.catalogue import ChapterRecord
 from nips26lib.runs.execute import OnCell, first_line
-from nips26lib.runs.kernel import kernel
+from nips26lib.runs.kernel import kernel, one_pool
 from nips26lib.runs.parameters import make_plan, read_parameters
 
 LARGEST = 3_000_000  # bytes of a stored notebook
@@ -55,12 +55,16 @@ def store(chapter: ChapterRecord, preset: str = "laptop", on_cell: OnCell | None
     defaults = read_parameters(chapter.notebook)
     plan = make_plan(chapter, preset)
     if (defaults["seed"], defaults["overrides"]) != (0, {}):
-        raise Refusal(f"{chapter.notebook}: stored outputs are those of seed 0 and no overrides, "
-                      f"and the cell tagged 'parameters' has {defaults['seed']!r} and {defaults['overrides']!r}")
+        raise Refusal(
+            f"{chapter.notebook}: stored outputs are those of seed 0 and no overrides, "
+            f"and the cell tagged 'parameters' has {defaults['seed']!r} and {defaults['overrides']!r}"
+        )
     before = chapter.notebook.read_bytes()
     source = nbformat.reads(before.decode("utf-8"), as_version=4)
     # The cell itself stays unchanged, so another preset than its own comes through the environment.
-    more = {} if plan.preset == defaults["preset"] else {"NIPS26_PRESET": plan.preset}
+    more = one_pool(plan.threads)
+    if plan.preset != defaults["preset"]:
+        more["NIPS26_PRESET"] = plan.preset
     stored = with_outputs(source, _executed(source, chapter, more, on_cell))
     content = (nbformat.writes(stored) + "\n").encode("utf-8")
     if len(content) > LARGEST:

@@ -3,6 +3,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,6 +66,7 @@ def test_a_crash_at_any_step_loses_nothing(
             if calls > crash_at:  # from then on nothing is done any more, as when the machine stops
                 raise Crash
             return function(*arguments, **options)
+
         return wrapper
 
     with monkeypatch.context() as patch:
@@ -112,3 +116,21 @@ def test_a_file_stays_as_it_was_when_writing_fails(tmp_path: Path, step: str, mo
     with pytest.raises(OSError, match="No space left"):
         atomic.write_file(path, b"two")
     assert path.read_bytes() == b"one" and os.listdir(tmp_path) == ["file"]
+
+
+def test_what_a_killed_process_left_is_removed_and_what_others_work_on_is_not(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    script = (
+        "import os, signal, sys; from pathlib import Path; from nips26lib.runs import atomic\n"
+        "for make in (Path.mkdir, Path.touch): make(atomic.sibling(Path(sys.argv[1])))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(target)]).returncode == -signal.SIGKILL
+    left = sorted(os.listdir(tmp_path))
+    assert len(left) == 2
+    ours, theirs = atomic.sibling(target), tmp_path / left[0].replace(atomic._HOST, f"not-{atomic._HOST}")
+    for path in (ours, theirs, atomic.sibling(tmp_path / "other"), tmp_path / ".run.notes.tmp"):
+        path.mkdir()
+    kept = sorted(set(os.listdir(tmp_path)) - set(left))
+    atomic.remove_leftovers(target)
+    assert sorted(os.listdir(tmp_path)) == kept

@@ -82,7 +82,7 @@ def test_a_run_leaves_notebook_log_and_record(book: TinyBook, tmp_path: Path) ->
 
 def test_two_runs_of_one_request_agree_to_the_bit(book: TinyBook, tmp_path: Path) -> None:
     cells = [
-        'import tiny_module\nfrom nips26lib.chapter.presets import start\n'
+        "import tiny_module\nfrom nips26lib.chapter.presets import start\n"
         'run = start("tiny", tiny_module.PRESETS, preset, seed, overrides)',
         "import torch\nx = torch.randn(200, 200)\nprint((x @ x).sum().item().hex(), {'b', 'a', 'c'})\nx[0, :3]",
     ]
@@ -176,6 +176,7 @@ def test_a_directory_that_may_not_be_written_is_refused_before_any_kernel(
     out = tmp_path / "out"
     out.mkdir(mode=0o555)
     if os.access(out, os.W_OK):  # the superuser may write everywhere
+
         def denied(self: Path, *_: object, **__: object) -> None:
             raise PermissionError(errno.EACCES, "Permission denied", str(self))
 

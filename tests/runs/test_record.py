@@ -11,9 +11,11 @@ from nips26lib.runs import Refusal
 from nips26lib.runs.record import RunRecord, find_records, read_record, revision, versions
 
 RECORD = RunRecord(
-    chapter="tiny", preset="smoke", seed=3, overrides={"seeds": 2}, parameters={}, status="succeeded", reason=None,
+    chapter="tiny", preset="smoke", seed=3, overrides={"seeds": 2}, parameters={}, identity="0" * 64,
+    status="succeeded", reason=None, attempts=1,
     started="2026-01-02T03:04:05+00:00", wall_seconds=1.5, peak_memory_bytes=10**8, versions=versions(), device="cpu",
-    threads=1, revision=None, platform="Linux", claims={"claims": []},
+    threads=1, revision=None, platform="Linux", data=[{"name": "cora", "real": True, "why": ""}],
+    claims={"claims": []},
 )  # fmt: skip
 
 

@@ -66,8 +66,8 @@ def embedded(workers: int, threads: int, needs_gpu: bool, book: Path, scratch: P
                 local_directory=str(scratch),
                 silence_logs=logging.CRITICAL,
             )
-        except OSError as error:
-            raise Refusal(f"no worker can be started in {scratch}: {error.strerror or error}") from error
+        except (OSError, RuntimeError) as error:
+            raise Refusal(f"no worker could be started in {scratch}: {error}") from error
         with cluster, Client(cluster) as client:
             yield client
 

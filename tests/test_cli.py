@@ -34,14 +34,18 @@ except SystemExit as end:
 assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)
 """
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert all(command in answer.stdout for command in ("list", "run", "claims", "doctor", "store"))
+    assert all(command in answer.stdout for command in ("list", "run", "sweep", "claims", "doctor", "store"))
 
 
 @pytest.mark.parametrize("arguments", [
     [], ["fly"], ["run"], ["run", "tiny", "--all"], ["run", "nowhere"], ["store", "nowhere"], ["run", "tiny", "bare"],
     ["run", "tiny", "--seed", "x"], ["run", "tiny", "--preset", "huge"], ["run", "tiny", "-p", "sedes=2"],
     ["run", "tiny", "-p", "seeds=many"], ["run", "tiny", "-p", "seeds"], ["run", "tiny", "-p", "preset=7"],
-    ["claims", "nowhere"], ["claims", "."],
+    ["claims", "nowhere"], ["claims", "."], ["claims", "tiny", "."], ["claims", "tiny", "--csv", "x.csv"],
+    ["claims", ".", "--results", "x.json"], ["run", "tiny", "--memory", "much"], ["run", "tiny", "--timeout", "0"],
+    ["sweep"], ["sweep", "nowhere"], ["sweep", "tiny", "-p", "seed=5:0"], ["sweep", "tiny", "-p", "sedes=1,2"],
+    ["sweep", "tiny", "-p", "seed=1", "-p", "seed=2"], ["sweep", "tiny", "--workers", "2", "--scheduler", "x"],
+    ["sweep", "tiny", "--workers", "0"], ["sweep", "tiny", "--retries", "-1"], ["sweep", "tiny", "--memory", "0GB"],
 ])  # fmt: skip
 def test_what_is_wrong_is_one_sentence_and_status_2(
     book: TinyBook, arguments: list[str], no_kernel: Callable[[], None], capsys: pytest.CaptureFixture[str]
@@ -86,9 +90,9 @@ def test_a_run_says_where_it_is_and_what_it_found(book: TinyBook, capsys: pytest
     assert said.err == "", "no progress bar where nobody watches"
     assert read_record(folder).overrides == {"seeds": 2}
 
-    assert main(["claims", "runs", "--json"]) == 0
-    (table,) = json.loads(capsys.readouterr().out)
-    assert (table["chapter"], table["preset"], table["seed"], table["claims"][0]["id"]) == ("tiny", "smoke", 4, "C1")
+    assert main(["claims", "runs"]) == 0
+    said = capsys.readouterr().out
+    assert "C1" in said and "reproduced 1/1" in said
     (folder / "run.json").write_text((folder / "run.json").read_text()[:100])
     assert main(["claims", "runs"]) == 1
     assert "is no whole record" in capsys.readouterr().err
@@ -107,7 +111,56 @@ def test_one_failure_among_chapters_is_status_1_and_stops_no_other(
         assert (Path(entry["directory"]) / "run.json").is_file()
     assert main(["claims", "runs"]) == 0
     said = capsys.readouterr().out
-    assert "failed: cell" in said and "no claims" in said
+    assert "on purpose" in said
+
+
+def test_a_sweep_ends_with_a_table_of_claims_over_its_runs(book: TinyBook, capsys: pytest.CaptureFixture[str]) -> None:
+    book.write("tiny", ["assert seed != 2, 'on purpose'", CLAIMS])
+    command = ["sweep", "tiny", "-p", "seed=0:2", "--workers", "1", "--preset", "smoke"]
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "C1" in said.out and "reproduced 2/2" in said.out
+    assert "3 runs in runs/tiny: 2 done now, 0 whole before, 1 failed, 0 not run" in said.out
+    assert "failed: cell 3 of 4 raised AssertionError: on purpose; notebook, log and record:" in said.out
+    # Where stderr is a file, a line a finished run.
+    assert [line.partition(":")[0] for line in said.err.splitlines()] == [f"tiny smoke seed {n}" for n in range(3)]
+    assert "(1/3, " in said.err and "left)" in said.err
+
+    assert main([*command, "--json"]) == 1
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert said.err == ""
+    assert {name: found[name] for name in ("runs", "kept", "failed", "missing", "halted")} == {
+        "runs": 3, "kept": 2, "failed": 1, "missing": 0, "halted": None,
+    }  # fmt: skip
+    assert [Path(folder).name for folder in found["directories"]] == [f"smoke-seed{n}" for n in range(3)]
+    assert "on purpose" in found["failures"][0]["reason"]
+
+
+def test_claims_of_runs_as_files(book: TinyBook, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "tiny", *FAST]) == main(["run", "tiny", "--seed", "1", *FAST]) == 0
+    capsys.readouterr()
+    files = [
+        "--csv",
+        "deep/claims.csv",
+        "--html",
+        "claims.html",
+        "--results",
+        "results.json",
+        "--hardware",
+        "a slide rule",
+    ]
+    assert main(["claims", "runs", "--json", *files]) == 0
+    assert json.loads(capsys.readouterr().out)
+    lines = Path("deep/claims.csv").read_text().splitlines()
+    assert len(lines) == 3 and lines[0].startswith("chapter,") and lines[1].startswith("tiny,smoke,0,")
+    page = Path("claims.html").read_text()
+    assert page.startswith("<!doctype html>") and "It gains." in page
+    results = json.loads(Path("results.json").read_text())
+    assert (results["runs"], results["hardware"]) == (2, "a slide rule") and results["claims"][0]["id"] == "C1"
+    Path("blocked").write_text("mine")
+    assert main(["claims", "runs", "--csv", "blocked/claims.csv"]) == 2
+    assert "cannot be written" in capsys.readouterr().err and Path("blocked").read_text() == "mine"
 
 
 def test_stored_claims_come_from_the_book(book: TinyBook, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ def embedded(workers: int, threads: int, needs_gpu: bool, book: Path, scratch: P
                 processes=True,
                 memory_limit=0,  # Dask would measure itself, not the kernels
                 resources={"GPU": 1} if needs_gpu else None,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # any port: other sweeps of this machine have theirs
                 local_directory=str(scratch),
                 silence_logs=logging.CRITICAL,
             )

@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 
 from nips26lib.chapter import read_claims
+from nips26lib.chapter.obtaining import read_data
 from tests.book.reading import (
     Cell,
     Chapter,
@@ -131,6 +132,15 @@ def clean_outputs(chapter: Chapter) -> list[str]:
     if "widgets" in chapter.notebook["metadata"]:
         faults.append("the notebook's metadata holds widget state; store chapters with `make store`")
     return faults
+
+
+def real_data(chapter: Chapter) -> list[str]:
+    notes = read_data(chapter.notebook)
+    return [
+        f"the stored run had a stand-in for {note['name']!r}; store the chapter where its data can be had"
+        for note in notes
+        if not note["real"]
+    ]
 
 
 def execution_order(chapter: Chapter) -> list[str]:
@@ -335,6 +345,7 @@ RULES: tuple[Callable[[Chapter], list[str]], ...] = (
     parameters,
     worked_example,
     clean_outputs,
+    real_data,
     execution_order,
     size,
     question,

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from nips26lib.chapter.obtaining import Obtained
 from nips26lib.runs.catalogue import Budget, ChapterRecord, Paper, load_catalogue
 from tests.book import contract
 from tests.book.reading import Chapter, headings_of, read_chapter, without_code
@@ -220,6 +221,10 @@ SILENT = html(FIGURE.replace(ALT, "a plot"))
 UNFOLDED = EXERCISE.format(2).replace("<details><summary>Solution</summary>", "**Solution**").replace("</details>", "")
 
 BROKEN: dict[str, tuple[Callable[[Any], None], str]] = {
+    "a stand-in for data": (
+        outputs("print('worse')", new_output("display_data", data=Obtained("Cora", False, 1)._repr_mimebundle_())),
+        "real_data: the stored run had a stand-in for 'Cora'",
+    ),
     "other kernel": (other_kernel, "valid: the kernel is 'my-env'; it must be 'python3'"),
     "another title": (source("# A tiny", "# A tiny chapter", "# Tiny"), "title_and_sections: the level-1 headings are"),
     "second title": (source("## Explore", "## Explore", "# Explore"), "there must be one, first of all"),

@@ -148,7 +148,7 @@ def test_gpu_presets_go_to_workers_with_a_gpu(book: TinyBook, cluster: Cluster, 
 
     with Client(cluster.address, set_as_default=False) as client:
         names = {
-            info["address"] if "address" in info else address: info["id"]
+            info.get("address", address): info["id"]
             for address, info in client.scheduler_info(n_workers=-1)["workers"].items()
         }
     (asked,) = {reason.split()[1] for reason in finished.failures.values()}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,12 +181,23 @@ def test_doctor(book: TinyBook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     mirror = Path("mirror").absolute()
     mirror.mkdir()
     monkeypatch.setenv("NIPS26_DATA", str(mirror))
+    monkeypatch.setenv("NIPS26_CACHE", str(mirror.with_name("cache")))
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["python"] == ".".join(map(str, sys.version_info[:3])) and found["problems"] == []
-    assert (found["book"], found["chapters"], found["data"]) == (str(book.root), 1, [str(mirror)])
+    assert (found["book"], found["chapters"], found["mirrors"]) == (str(book.root), 1, [str(mirror)])
+    assert {file["where"] for file in found["data"]} == {"missing"}
+    assert all("http" in file["get"] or "by hand" in file["get"] for file in found["data"])
     assert {"torch", "device", "threads", "chromium"} <= set(found)
-    mirror.rmdir()
+    damaged = mirror / "nugpt" / "tinyshakespeare.txt"
+    damaged.parent.mkdir()
+    damaged.write_text("To be")
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "tinyshakespeare.txt is damaged" in said and "nugpt: 0 of 1 files here" in said
+    assert "prat: 0 of 11 files here" in said and "9 missing: downloaded when it is first asked for" in said
+    assert "2 missing: by hand" in said
+    shutil.rmtree(mirror)
     monkeypatch.setenv("NIPS26_DEVICE", "abacus")
     assert main(["doctor"]) == 1
     said = capsys.readouterr().out

@@ -54,8 +54,13 @@ def running(out: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A sweep in a process group of its own, with all that it starts."""
     process = subprocess.Popen(
         [*COMMAND, "--out", str(out), *arguments],
-        start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        start_new_session=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # a test run that was itself started in the background hands down an ignored interrupt
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         yield process
     finally:

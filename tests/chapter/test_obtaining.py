@@ -6,12 +6,12 @@ from typing import Any
 
 import nbformat
 import pytest
-from nips26lib.data.fetch import DataUnavailable
 
 from nips26lib.chapter import presets
 from nips26lib.chapter.claims import Claim, Claims, Condition
 from nips26lib.chapter.obtaining import MIME, Obtained, obtain, obtained_real, read_data
 from nips26lib.chapter.presets import Preset, start, thread_cap
+from nips26lib.data.fetch import DataUnavailable
 from nips26lib.runs.execute import execute
 from nips26lib.runs.parameters import make_plan
 from nips26lib.runs.record import read_record

@@ -97,7 +97,7 @@ def test_lazy_masses_are_the_best_there_are() -> None:
         loss = (n @ K @ n - 2 * b @ n + constant) / 2
         loss.backward()
         optimizer.step()
-    assert fit.loss == pytest.approx(float(loss), abs=1e-4) and fit.loss <= float(loss) + 1e-9
+    assert fit.loss == pytest.approx(loss.item(), abs=1e-4) and fit.loss <= loss.item() + 1e-9
     assert lazy_fit(torch.cat([U, target.V]), target).loss == pytest.approx(0, abs=1e-7)
 
 

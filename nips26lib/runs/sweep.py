@@ -30,7 +30,7 @@ from nips26lib.runs.watch import Limits
 from nips26lib.runs.worker import Answer, Description, Request, describe, perform, stop
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client, Future, as_completed
 
 LOCK_NAME = ".sweep.lock"
 _SCRATCH = ".workers"
@@ -245,28 +245,34 @@ class _Feed:
 
         waiting = deque(self._requests)
         arriving = as_completed(loop=self._client.loop)
-        while waiting or self._futures:
-            while waiting and len(self._futures) < self._window:
-                index = waiting.popleft()
-                self._attempts[index] += 1
-                future = self._client.submit(
-                    perform,
-                    self._requests[index],
-                    pure=False,
-                    retries=0,
-                    resources={"GPU": 1} if index in self._gpu else None,
-                )
-                self._futures[future] = index
-                arriving.add(future)
-            on_submit(self.outstanding)
+        self._fill(waiting, arriving)
+        on_submit(self.outstanding)
+        while self._futures:
             future = next(arriving)
             index = self._futures.pop(future)
             answer = _answer(future)
             future.release()
-            if answer.machine_failed and self._attempts[index] <= self._retries:
+            again = answer.machine_failed and self._attempts[index] <= self._retries
+            if again:
                 waiting.append(index)
-                continue
-            yield index, answer, self._attempts[index]
+            # The next one runs while this one's files are written.
+            self._fill(waiting, arriving)
+            if not again:
+                yield index, answer, self._attempts[index]
+
+    def _fill(self, waiting: deque[int], arriving: as_completed) -> None:
+        while waiting and len(self._futures) < self._window:
+            index = waiting.popleft()
+            self._attempts[index] += 1
+            future = self._client.submit(
+                perform,
+                self._requests[index],
+                pure=False,
+                retries=0,
+                resources={"GPU": 1} if index in self._gpu else None,
+            )
+            self._futures[future] = index
+            arriving.add(future)
 
 
 def _answer(future: Future) -> Answer:

@@ -33,7 +33,7 @@ def test_the_average_over_the_group(k: int, d: int) -> None:
     _, ua = polar(Wa)
     _, ub = polar(Wb)
     samples = []
-    for _ in range(20_000):
+    for _ in range(3000):
         rho = (ua @ random_isometry(k, d, draw).T) @ ub.T
         samples.append(sum(value * rho**order for order, value in ORDERS.items()))
     sampled = torch.stack([torch.as_tensor(each) for each in samples])

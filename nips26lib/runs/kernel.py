@@ -95,7 +95,8 @@ def environment(book: Path, scratch: Path, **more: str) -> dict[str, str]:
     for name in ("PYTHONPATH", "NIPS26_DATA"):
         if kept.get(name):
             kept[name] = os.pathsep.join(os.path.abspath(entry) for entry in kept[name].split(os.pathsep) if entry)
-    kept.setdefault("PYTHONHASHSEED", "0")  # the order of a set of texts must not differ from run to run
+    # The order of a set of texts must not differ from run to run, nor between a run and a worker's (Dask sets its own).
+    kept["PYTHONHASHSEED"] = "0"
     return kept | {"NIPS26_STATIC": "1", "NIPS26_BOOK": str(book), "IPYTHONDIR": str(scratch / "ipython")} | more
 
 

@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
 
 from nips26lib.runs import Refusal
+from nips26lib.runs.execute import execute
 from nips26lib.runs.grid import make_plans
 from nips26lib.runs.parameters import Plan
 from nips26lib.runs.record import RunRecord, find_records, read_record
@@ -177,6 +179,16 @@ def test_a_dead_kernel_or_worker_is_tried_again_a_bounded_number_of_times(
         assert found[1].status == "failed" and word in (found[1].reason or "")
         assert finished.failures == {out / plans[1].directory: found[1].reason}
         assert (out / plans[1].directory / "log.txt").read_text() is not None
+
+
+def test_a_run_of_a_sweep_gives_what_the_same_run_alone_gives(book: TinyBook, tmp_path: Path) -> None:
+    (plan,) = plans_of(book, "print('hash', hash('a text'), {'b', 'a', 'c'})", *CELLS, seeds=(5,))
+    sweep([plan], tmp_path / "sweep", workers=1)
+    execute(plan, tmp_path / "alone")
+    swept, alone = (nbformat.read(tmp_path / name / plan.directory / "tiny.ipynb", 4) for name in ("sweep", "alone"))
+    outputs = [[cell.get("outputs") for cell in notebook.cells] for notebook in (swept, alone)]
+    assert outputs[0] == outputs[1] and "hash" in str(outputs[0])
+    assert records(tmp_path / "sweep")[5].identity == records(tmp_path / "alone")[5].identity
 
 
 def test_limits_reach_the_workers(book: TinyBook, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, SupportsFloat, SupportsInt
 
 from nips26lib.chapter.claims_table import conditions_html, conditions_text, verdicts_html, verdicts_text
+from nips26lib.chapter.evidence import read_evidence
 from nips26lib.chapter.obtaining import obtained_real
 from nips26lib.chapter.presets import current_run
 
@@ -247,8 +248,8 @@ class Claims:
         return self._claims[id]
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        table = self.verdicts()
-        return {"text/html": verdicts_html(table), "text/plain": verdicts_text(table), MIME: table}
+        table, evidence = self.verdicts(), read_evidence(self._run.chapter)
+        return {"text/html": verdicts_html(table, evidence), "text/plain": verdicts_text(table), MIME: table}
 
     def __str__(self) -> str:
         return verdicts_text(self.verdicts())

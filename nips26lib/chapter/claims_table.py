@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nips26lib.chapter.evidence import size_of
+
 SYMBOLS = {
     "reproduced": "✓",
     "not reproduced": "✗",
@@ -85,32 +87,38 @@ def measured(measurement: Mapping[str, Any]) -> str:
     return text + (f", n = {measurement['n']}" if measurement["n"] is not None else "")
 
 
-def verdicts_html(table: Mapping[str, Any]) -> str:
-    """The claims of a run, one group of rows a claim."""
+def verdicts_html(table: Mapping[str, Any], evidence: Mapping[str, Any] | None = None) -> str:
+    """The claims of a run, one group of rows a claim; in a column of its own, what the runs of a sweep say."""
     groups = []
     for claim in table["claims"]:
-        verdict = f"{SYMBOLS[claim['verdict']]} {claim['verdict']}"
-        rows = [_claim_row(claim, verdict)]
+        swept = _swept(claim, evidence)
+        rows = [_claim_row(claim, _verdict(claim), *([] if evidence is None else [_verdict(swept) if swept else ""]))]
         for measurement in claim["measurements"]:
+            beside = [] if evidence is None else [(_over(evidence), _measured_there(measurement, swept))]
             rows.append(
                 _row(
                     ("", measurement["quantity"]),
                     ("Value", measured(measurement)),
+                    *beside,
                     ("Must be", requirement(measurement)),
                     ("", "✓ met" if measurement["met"] else "✗ not met"),
                 )
             )
         if claim["reason"]:
-            rows.append(f'<tr class="nips26-reason"><td colspan="4">{_text(claim["reason"])}</td></tr>')
+            span = 4 if evidence is None else 5
+            rows.append(f'<tr class="nips26-reason"><td colspan="{span}">{_text(claim["reason"])}</td></tr>')
         groups.append(rows)
-    return _table(_where(table), ("Claim, and what was measured", "Value", "Must be", "Verdict"), groups)
+    columns = ["Claim, and what was measured", "Value", "Must be", "Verdict"]
+    if evidence is not None:
+        columns.insert(2, _over(evidence))
+    return _table(_where(table, evidence), columns, groups)
 
 
 def conditions_html(claims: Sequence[Mapping[str, Any]]) -> str:
     """The claims before the run."""
     groups = []
     for claim in claims:
-        rows = [_claim_row(claim, _tested(claim), columns=3)]
+        rows = [_tested_row(claim)]
         rows += [
             _row(("", condition["quantity"]), ("Must be", requirement(condition)), ("", ""))
             for condition in claim["conditions"]
@@ -135,7 +143,7 @@ def verdicts_text(table: Mapping[str, Any]) -> str:
             )
             for measurement in claim["measurements"]
         ]
-        head = f"{SYMBOLS[claim['verdict']]} {claim['verdict']}: {claim['statement']} ({claim['id']})"
+        head = f"{_verdict(claim)}: {claim['statement']} ({claim['id']})"
         blocks.append(_block(head, rows, claim["reason"]))
     return "\n\n".join([_where(table), *blocks])
 
@@ -151,8 +159,31 @@ def conditions_text(claims: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(blocks)
 
 
-def _where(table: Mapping[str, Any]) -> str:
-    return f"Measured by {table['chapter']} at preset {table['preset']}, seed {table['seed']}, on {table['device']}"
+def _where(table: Mapping[str, Any], evidence: Mapping[str, Any] | None = None) -> str:
+    here = f"Measured by {table['chapter']} at preset {table['preset']}, seed {table['seed']}, on {table['device']}"
+    return here if evidence is None else f"{here}; beside it the means over {size_of(evidence)}"
+
+
+def _verdict(claim: Mapping[str, Any]) -> str:
+    return f"{SYMBOLS[claim['verdict']]} {claim['verdict']}"
+
+
+def _over(evidence: Mapping[str, Any]) -> str:
+    return f"Over {evidence['runs']} runs"
+
+
+def _swept(claim: Mapping[str, Any], evidence: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The same claim in the evidence."""
+    found = (evidence or {}).get("claims", ())
+    return next((other for other in found if other["id"] == claim["id"]), None)
+
+
+def _measured_there(measurement: Mapping[str, Any], swept: Mapping[str, Any] | None) -> str:
+    """The same quantity in the evidence; nothing where it was held to something else."""
+    for other in (swept or {}).get("measurements", ()):
+        if all(other[key] == measurement[key] for key in ("quantity", "relation", "threshold", "judged_on")):
+            return measured({**other, "n": None})
+    return ""
 
 
 def _tested(claim: Mapping[str, Any]) -> str:
@@ -168,7 +199,7 @@ def _row(*cells: tuple[str, str]) -> str:
     written = []
     for label, text in cells:
         name = f' data-label="{label}"' if label else ""
-        kind = ' class="nips26-value"' if label == "Value" else ""
+        kind = ' class="nips26-value"' if label == "Value" or label.startswith("Over") else ""
         if label:  # numbers: a true minus sign; a condition, an interval and "n = 3" each stay on one line
             text = re.sub(r"(?<![\w.)])-(?=[\d.])", "−", text)
             text = re.sub(r" = |\[.*?\]", lambda found: found[0].replace(" ", "\u00a0"), text)
@@ -177,11 +208,20 @@ def _row(*cells: tuple[str, str]) -> str:
     return f"<tr>{''.join(written)}</tr>"
 
 
-def _claim_row(claim: Mapping[str, Any], last: str, columns: int = 4) -> str:
-    label = ' data-label="Tested at preset"' if columns == 3 else ""
+def _claim_row(claim: Mapping[str, Any], verdict: str, *swept: str) -> str:
+    """The claim and its verdict, and in the column of the sweep, where there is one, the verdict there."""
+    beside = "".join(f'<td data-label="Over more runs">{_text(text)}</td><td></td>' for text in swept)
+    span = 2 if swept else 3
     return (
-        f'<tr class="nips26-claim"><th scope="rowgroup" colspan="{columns - 1}">{_text(claim["statement"])}</th>'
-        f"<td{label}>{_text(last)}</td></tr>"
+        f'<tr class="nips26-claim"><th scope="rowgroup" colspan="{span}">{_text(claim["statement"])}</th>'
+        f"{beside}<td>{_text(verdict)}</td></tr>"
+    )
+
+
+def _tested_row(claim: Mapping[str, Any]) -> str:
+    return (
+        f'<tr class="nips26-claim"><th scope="rowgroup" colspan="2">{_text(claim["statement"])}</th>'
+        f'<td data-label="Tested at preset">{_text(_tested(claim))}</td></tr>'
     )
 
 

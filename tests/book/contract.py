@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 
 from nips26lib.chapter import read_claims
+from nips26lib.chapter.evidence import size_of
 from nips26lib.chapter.obtaining import read_data
 from tests.book.reading import (
     Cell,
@@ -234,6 +235,16 @@ def claims(chapter: Chapter) -> list[str]:
     return faults
 
 
+def evidence(chapter: Chapter) -> list[str]:
+    if chapter.evidence is None:
+        return []
+    size = size_of(chapter.evidence)
+    tables = [html for _, html in html_of(chapter.section("Claims"))]
+    return [] if any(size in html for html in tables) else [
+        f"the book holds the evidence of {size}; the claims table must show it: store the chapter again"
+    ]  # fmt: skip
+
+
 def figures(chapter: Chapter) -> list[str]:
     described: list[tuple[str, str]] = []
     for where, html in html_of(chapter.cells):
@@ -354,6 +365,7 @@ RULES: tuple[Callable[[Chapter], list[str]], ...] = (
     explorables,
     conditions,
     claims,
+    evidence,
     figures,
     exercises,
     further_reading,

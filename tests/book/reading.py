@@ -12,6 +12,7 @@ from typing import Any
 
 import nbformat
 
+from nips26lib.chapter.evidence import evidence_in
 from nips26lib.runs.catalogue import ChapterRecord
 
 Cell = Mapping[str, Any]
@@ -19,7 +20,10 @@ Cell = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Chapter:
-    """A stored notebook and what it is held against. `exists` says whether a path relative to the notebook is there."""
+    """A stored notebook and what it is held against. `exists` says whether a path relative to the notebook is there.
+
+    `evidence` is what the book holds of a sweep of the chapter.
+    """
 
     notebook: dict[str, Any]
     record: ChapterRecord
@@ -27,6 +31,7 @@ class Chapter:
     bibliography: frozenset[str]
     module_claims: tuple[str, ...]
     exists: Callable[[str], bool]
+    evidence: Mapping[str, Any] | None = None
 
     @property
     def cells(self) -> list[Cell]:
@@ -61,6 +66,7 @@ def read_chapter(record: ChapterRecord) -> Chapter:
         bibliography=frozenset(re.findall(r"^\s*@\w+\s*\{\s*([^,\s]+)\s*,", references, re.MULTILINE)),
         module_claims=tuple(claim.id for claim in importlib.import_module(record.module).CLAIMS),
         exists=lambda path: (folder / path).exists(),
+        evidence=evidence_in(folder.parent, record.slug),
     )
 
 

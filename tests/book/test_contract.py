@@ -319,6 +319,16 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str]] = {
 }
 
 
+def test_what_the_book_holds_of_a_sweep_must_be_in_the_claims_table() -> None:
+    found = {"runs": 4, "preset": "laptop", "hardware": "one core", "date": "2026-12-01", "claims": []}
+    chapter = dataclasses.replace(good_chapter(), evidence=found)
+    assert any(fault.startswith("evidence: the book holds the evidence of 4") for fault in contract.violations(chapter))
+    shown_there = claims_output()
+    shown_there.data["text/html"] = "<table><caption>beside it 4 laptop runs on one core, 2026-12-01</caption></table>"
+    outputs("# the table", shown_there)(chapter.notebook)
+    assert contract.violations(chapter) == []
+
+
 @pytest.mark.parametrize(("change", "message"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_chapter_is_refused_by_name(change: Callable[[Any], None], message: str) -> None:
     chapter = good_chapter()
@@ -352,7 +362,7 @@ def test_every_rule_has_a_broken_chapter() -> None:
         chapter = good_chapter()
         change(chapter.notebook)
         refused |= {fault.split(":")[0] for fault in contract.violations(chapter)}
-    assert refused | {"size"} == {rule.__name__ for rule in contract.RULES}
+    assert refused | {"size", "evidence"} == {rule.__name__ for rule in contract.RULES}
 
 
 def test_headings_in_code_are_none() -> None:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
-from scipy.linalg import eigh_tridiagonal, solve_banded
+from scipy.linalg import eigh_tridiagonal, expm, solve_banded
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from nips26lib.papers.sgd_decay.descent import sgd
 from nips26lib.papers.sgd_decay.diffusion import fokker_planck
+from nips26lib.papers.sgd_decay.exact import curves
 from nips26lib.papers.sgd_decay.functions import benchmark as function
 from nips26lib.papers.sgd_decay.functions import section
 from nips26lib.papers.sgd_decay.landscape import Landscape1D, grid_for
@@ -75,6 +77,35 @@ def test_descent(benchmark, who):
     torch.testing.assert_close(got, sgd(fn, x0, etas, SIGMA, noise=xi).x_last, rtol=1e-6, atol=1e-6)
 
 
+def _a_chain_at_a_time(x0: Tensor, etas: Tensor, xi: Tensor) -> Tensor:
+    """torch.optim.SGD as in a tutorial: an optimizer a chain, the library's gradient put in place."""
+    fn, rates, last = function("rastrigin", 8, A=1.0), etas.tolist(), []
+    for chain, start in enumerate(x0):
+        x = start.clone().requires_grad_()
+        optimizer = torch.optim.SGD([x], lr=1.0)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: rates[min(k, len(rates) - 1)])
+        for k in range(len(rates)):
+            x.grad = fn.grad(x.detach()) + SIGMA * xi[k, chain]
+            optimizer.step()
+            scheduler.step()
+        last.append(x.detach())
+    return torch.stack(last)
+
+
+@pytest.mark.benchmark(group="SGD, 1,000 chains x 8 dimensions, 50 steps, beside a loop over chains")
+@parametrize("torch.optim.SGD, a chain at a time")
+def test_many_chains(benchmark, who):
+    generator = torch.Generator().manual_seed(0)
+    x0, xi = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((1000, 8), (50, 1000, 8)))
+    etas, fn = schedule("geometric", 50, 0.02, 0.002), function("rastrigin", 8, A=1.0)
+    expected = sgd(fn, x0, etas, SIGMA, noise=xi).x_last
+    if who == OURS:
+        got = benchmark(lambda: sgd(fn, x0, etas, SIGMA, noise=xi).x_last)
+    else:
+        got = benchmark.pedantic(_a_chain_at_a_time, (x0, etas, xi), rounds=1)
+    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+
+
 # --- Fokker-Planck ----------------------------------------------------------------------------------------------------
 
 
@@ -111,6 +142,35 @@ def test_fokker_planck(benchmark, who):
     assert np.abs(got - expected).sum() < (1e-8 if who != "scipy solve_ivp (LSODA)" else 0.05)
     benchmark.extra_info["largest |sum - 1|"] = f"{abs(got.sum() - 1):.1e}"
     benchmark.extra_info["lowest entry"] = f"{got.min():.1e}"
+
+
+@pytest.mark.benchmark(group="Fokker-Planck, 701 points, T = 0.3 up to t = 1, total variation error below 2e-3")
+@parametrize("scipy expm", "scipy solve_ivp (BDF)")
+def test_equal_error(benchmark, who):
+    land, T, p0 = bumpy(), 0.3, bumpy().gibbs(1.0)
+    up, down = land.generator(T)
+    Q = np.diag(-up - down) + np.diag(up[:-1], 1) + np.diag(down[1:], -1)
+    exact = p0 @ expm(Q)
+    if who == OURS:
+        dt = 1.15 ** np.arange(40)
+        got = benchmark(fokker_planck, land, np.full(40, T), dt / dt.sum(), p0)
+    elif who == "scipy expm":
+        got = benchmark(lambda: p0 @ expm(Q))
+    else:
+        flow, jacobian = csr_array(Q.T), csr_array(Q.T)
+        got = benchmark(
+            lambda: solve_ivp(lambda t, p: flow @ p, (0, 1), p0, "BDF", rtol=1e-3, atol=1e-6, jac=jacobian).y[:, -1]
+        )
+    error = np.abs(got - exact).sum() / 2
+    benchmark.extra_info["total variation error"] = f"{error:.1e}"
+    assert error < 2e-3
+
+
+@pytest.mark.benchmark(group="queries to epsilon, 701 points, ten accuracies, 64 settings, both families")
+@parametrize()
+def test_queries(benchmark, who):
+    found = benchmark.pedantic(lambda: curves(1.0, 701, np.linspace(3, 16.5, 10), 64), rounds=1)
+    assert found.ratio[-1] > 100
 
 
 @pytest.mark.benchmark(group="Fokker-Planck, 701 points, one step of dt = 1e9 at T = 0.03")

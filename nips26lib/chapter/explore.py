@@ -132,9 +132,10 @@ def output(
     title, alt = " ".join(title.split()), " ".join(alt.split())
     _check(draw, controls, title, alt)
     frames = []
+    places = places_for(draw, controls)
     for values in grid(controls):
         try:
-            frames.append(frame(draw, values))
+            frames.append(frame(draw, values, places))
         except Exception as error:
             error.add_note(f"explorable {title!r} was drawing {values}")
             raise
@@ -167,8 +168,15 @@ def grid(controls: Mapping[str, Control]) -> Iterator[dict[str, Any]]:
         yield dict(zip(controls, point, strict=True))
 
 
-def frame(draw: Callable[..., Figure | str], values: Mapping[str, Any]) -> str:
-    """One frame: the SVG of ``draw(**values)``, the figure closed. Raises TypeError when that is no picture."""
+#: Where the axes of a figure lie, by its size in inches and the number of its axes.
+Places = dict[tuple[float, float, int], list[tuple[float, float, float, float]]]
+
+
+def frame(draw: Callable[..., Figure | str], values: Mapping[str, Any], places: Places | None = None) -> str:
+    """One frame: the SVG of ``draw(**values)``, the figure closed; its axes lie where ``places`` says, if it does.
+
+    Raises TypeError when ``draw`` returns no picture.
+    """
     drawn = draw(**values)
     if isinstance(drawn, str) and drawn.startswith("<svg "):
         return drawn
@@ -180,9 +188,49 @@ def frame(draw: Callable[..., Figure | str], values: Mapping[str, Any]) -> str:
             f"draw returned {type(drawn).__name__}; it must return a matplotlib Figure or the text of an SVG"
         )
     try:
+        boxes = (places or {}).get(_kind(drawn))
+        if boxes is not None:
+            drawn.set_layout_engine("none")
+            for axes, (left, bottom, right, top) in zip(drawn.axes, boxes, strict=True):
+                axes.set_position((left, bottom, right - left, top - bottom))
         return figure_svg(drawn, ids=_IDS)
     finally:
         plt.close(drawn)
+
+
+def places_for(draw: Callable[..., Figure | str], controls: Mapping[str, Control]) -> Places:
+    """Room enough for the labels of the default frame and of the first and the last.
+
+    With one place for all frames the axes stand still while the reader moves a slider, and to lay out every frame
+    takes most of the time that a grid takes.
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
+
+    points = list(grid(controls))
+    places: Places = {}
+    for values in (points[0], {name: control.default for name, control in controls.items()}, points[-1]):
+        try:
+            drawn = draw(**values)
+        except Exception:  # the frame itself will say what it was drawing
+            return {}
+        if not isinstance(drawn, Figure):
+            return {}
+        if drawn.get_layout_engine() is not None:
+            drawn.draw_without_rendering()
+            boxes = [axes.get_position() for axes in drawn.axes]
+            before = places.get(_kind(drawn), [(0.0, 0.0, 1.0, 1.0)] * len(boxes))
+            places[_kind(drawn)] = [
+                (max(x0, box.x0), max(y0, box.y0), min(x1, box.x1), min(y1, box.y1))
+                for (x0, y0, x1, y1), box in zip(before, boxes, strict=True)
+            ]
+        plt.close(drawn)
+    return places
+
+
+def _kind(figure: Figure) -> tuple[float, float, int]:
+    width, height = figure.get_size_inches()
+    return float(width), float(height), len(figure.axes)
 
 
 def _check_default(control: Control) -> None:

@@ -7,20 +7,18 @@ archive that the user supplies, checks its hash first, and unpickles it without 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import pickle
 import tarfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
+
+from .convert_pickle import read_plain_pickle
 
 CIFAR10_MD5 = "c58f30108f718f92721af3b95e74349a"
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
@@ -146,42 +144,13 @@ def _cifar_batches(tar: tarfile.TarFile, names: tuple[str, ...]) -> tuple[Tensor
         file = tar.extractfile(name)
         if file is None:
             raise ValueError(f"the archive's member {name!r} is not a regular file")
-        batch = _DataUnpickler(io.BytesIO(file.read()), encoding="bytes").load()
-        images.append(batch[b"data"].array().reshape(-1, 3, 32, 32))
-        classes.append(np.asarray(batch[b"labels"], dtype=np.int64))
+        try:
+            batch = read_plain_pickle(file.read())
+        except ValueError as error:
+            raise ValueError("the archive's images must be an array of unsigned bytes") from error
+        pixels = batch["data"]
+        if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
+            raise ValueError("the archive's images must be an array of unsigned bytes")
+        images.append(pixels.reshape(-1, 3, 32, 32))
+        classes.append(np.asarray(batch["labels"], dtype=np.int64))
     return torch.from_numpy(np.concatenate(images)).float() / 255, torch.from_numpy(np.concatenate(classes))
-
-
-class _Bytes:
-    """Stands in for numpy's array and dtype while unpickling: remembers what it was given, does nothing with it."""
-
-    def __init__(self, *arguments: object) -> None:
-        self.arguments = arguments
-        self.state: tuple[object, ...] = ()
-
-    def __setstate__(self, state: tuple[object, ...]) -> None:
-        self.state = state
-
-    def array(self) -> np.ndarray:
-        """The array of unsigned bytes whose pickled state (version, shape, dtype, fortran order, bytes) this holds."""
-        _, shape, dtype, fortran, raw = self.state
-        if not isinstance(dtype, _Bytes) or dtype.arguments[0] != b"u1" or fortran or not isinstance(raw, bytes):
-            raise ValueError("the archive's images must be an array of unsigned bytes in C order")
-        return np.frombuffer(raw, dtype=np.uint8).reshape(shape)  # type: ignore[call-overload]
-
-
-class _DataUnpickler(pickle.Unpickler):
-    """Reads plain data and the one kind of array in CIFAR's files; every other global is refused, never imported."""
-
-    _known: ClassVar[dict[tuple[str, str], Callable[..., object]]] = {
-        ("numpy.core.multiarray", "_reconstruct"): _Bytes,
-        ("numpy", "ndarray"): _Bytes,
-        ("numpy", "dtype"): _Bytes,
-    }
-
-    def find_class(self, module: str, name: str) -> Callable[..., object]:
-        if (module, name) not in self._known:
-            raise pickle.UnpicklingError(
-                f"the file asks for {module}.{name}; it may hold only plain data and arrays of bytes"
-            )
-        return self._known[module, name]

@@ -15,7 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from nips26lib.chapter import explore
-from nips26lib.chapter.explore import Choice, Slider, explorable, grid, output
+from nips26lib.chapter.explore import Choice, Slider, explorable, frame, grid, output, places_for
 from nips26lib.chapter.figures import INK, figure_svg, style
 from nips26lib.chapter.player import inline_picture, pack, player_html, unpack
 
@@ -56,12 +56,35 @@ def test_frames_are_exactly_what_draw_draws_at_every_point(controls):
     document = output(wave, controls, title="Wave", alt=ALT)["text/html"]
     _, frames = unpack(document)
     points = [(amplitude, shape) for amplitude in (0.5, 1.0, 2.0) for shape in ("sine", "cosine")]
+    places = places_for(wave, controls)
     assert len(frames) == len(points)
     for (amplitude, shape), packed in zip(points, frames, strict=True):
-        figure = wave(amplitude, shape)
-        assert packed == figure_svg(figure, ids="f")
-        plt.close(figure)
+        assert packed == frame(wave, {"amplitude": amplitude, "shape": shape}, places)
     assert len(set(frames)) == len(points)
+
+
+def test_axes_stand_still_and_leave_room_for_the_longest_labels():
+    def draw(power: int) -> Figure:
+        figure, axes = plt.subplots()
+        axes.plot([0, 10**power])
+        axes.set_ylabel("y")
+        drawn.append(figure)
+        return figure
+
+    drawn: list[Figure] = []
+    with plt.rc_context(style() | {"axes.formatter.limits": (-9, 9)}):
+        controls = {"power": Slider((0, 3, 8), 3, "Power")}
+        ((boxes),) = places_for(draw, controls).values()
+        (widest,) = (figure for figure in [draw(8)])
+        widest.draw_without_rendering()
+        box = widest.axes[0].get_position()
+        assert boxes[0][0] == pytest.approx(box.x0)  # the labels of 10^8 are the widest
+        drawn.clear()
+        output(draw, controls, title="Power", alt=ALT)
+        ends = {figure.axes[0].get_position().bounds for figure in drawn[3:]}
+    assert len(ends) == 1
+    assert next(iter(ends))[0] == pytest.approx(box.x0)
+    plt.close("all")
 
 
 def test_the_picture_without_scripts_is_the_default_frame(controls):

@@ -115,7 +115,9 @@ def test_a_file_that_changes_after_it_was_checked_is_checked_again(tmp_path: Pat
 # --- servers that fail ----------------------------------------------------------------------------------------------
 
 
-def fails(file: DataFile, error: type[Exception], cache: Path, why: str, timeout: float = 30.0, schemes=HTTP) -> None:
+def assert_fails(
+    file: DataFile, error: type[Exception], cache: Path, why: str, timeout: float = 30.0, schemes=HTTP
+) -> None:
     """The fetch fails, says all that a reader needs, and leaves nothing behind."""
     with pytest.raises(error, match=why) as caught:
         fetch_file(file, timeout=timeout, schemes=schemes)
@@ -139,39 +141,39 @@ def fails(file: DataFile, error: type[Exception], cache: Path, why: str, timeout
 )
 def test_a_server_that_fails(server: Server, cache: Path, how: str, why: str) -> None:
     slow = how in ("dripping", "stalling")
-    fails(record(server.serve("file", CONTENT, how)), DataUnavailable, cache, why, timeout=0.3 if slow else 30.0)
+    assert_fails(record(server.serve("file", CONTENT, how)), DataUnavailable, cache, why, timeout=0.3 if slow else 30.0)
 
 
 def test_a_closed_port_is_not_tried_again_at_once(cache: Path) -> None:
     file = record(f"{closed_address()}/file")
-    fails(file, DataUnavailable, cache, "no connection .*refused")
-    fails(file, DataUnavailable, cache, "did not answer a moment ago")
+    assert_fails(file, DataUnavailable, cache, "no connection .*refused")
+    assert_fails(file, DataUnavailable, cache, "did not answer a moment ago")
 
 
 @pytest.mark.parametrize("sent", [CONTENT[::-1], CONTENT[:-1], b"<html>Please log in</html>"])
 def test_wrong_content(server: Server, cache: Path, sent: bytes) -> None:
     wrong = f"delivered {len(sent)} bytes with sha256 {hashlib.sha256(sent).hexdigest()}"
-    fails(record(server.serve("file", sent)), DataCorrupt, cache, wrong)
+    assert_fails(record(server.serve("file", sent)), DataCorrupt, cache, wrong)
 
 
 def test_more_bytes_than_registered_are_not_waited_for(server: Server, cache: Path) -> None:
     # the server would never end: half of this is sent, and then it stalls
-    fails(record(server.serve("file", CONTENT * 100, "stalling")), DataCorrupt, cache, "delivered more")
+    assert_fails(record(server.serve("file", CONTENT * 100, "stalling")), DataCorrupt, cache, "delivered more")
 
 
 def test_an_original_of_unknown_size_is_bounded_too(server: Server, cache: Path, monkeypatch) -> None:
     monkeypatch.setattr(download, "LARGEST_UNKNOWN", 1000)
     file = record(None, originals=(Original(server.serve("file.gz", CONTENT)),), convert="gunzip")
-    fails(file, DataUnavailable, cache, "sends more than 1000 bytes")
+    assert_fails(file, DataUnavailable, cache, "sends more than 1000 bytes")
 
 
 @pytest.mark.parametrize(("to", "why"), [("file:///etc/hostname", "only http or https"), ("/here", "redirects")])
 def test_a_redirection_that_leads_nowhere_good(server: Server, cache: Path, to: str, why: str) -> None:
-    fails(record(server.serve("here", how="moved", to=to)), DataUnavailable, cache, why)
+    assert_fails(record(server.serve("here", how="moved", to=to)), DataUnavailable, cache, why)
 
 
 def test_plain_http_is_refused_unless_asked_for(server: Server, cache: Path) -> None:
-    fails(record(server.serve("file", CONTENT)), DataUnavailable, cache, "only https", schemes=fetch.HTTPS)
+    assert_fails(record(server.serve("file", CONTENT)), DataUnavailable, cache, "only https", schemes=fetch.HTTPS)
     assert server.asked == []
 
 
@@ -183,11 +185,11 @@ def test_https_is_not_led_on_to_http(server: Server, cache: Path, tmp_path: Path
     subprocess.run(command, check=True, capture_output=True)
     with serving((certificate, key)) as secure:
         file = record(secure.serve("file", CONTENT))
-        fails(file, DataUnavailable, cache, "certificate", schemes=fetch.HTTPS)  # signed by nobody known
+        assert_fails(file, DataUnavailable, cache, "certificate", schemes=fetch.HTTPS)  # signed by nobody known
         monkeypatch.setattr(download, "_silent", {})
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", certificate)
         moved = record(secure.serve("moved", how="moved", to=server.serve("file", CONTENT)))
-        fails(moved, DataUnavailable, cache, "only https", schemes=fetch.HTTPS)
+        assert_fails(moved, DataUnavailable, cache, "only https", schemes=fetch.HTTPS)
         assert server.asked == []
         assert fetch_file(file).read_bytes() == CONTENT
 
@@ -259,7 +261,7 @@ def test_a_cache_that_cannot_be_written(server: Server, monkeypatch) -> None:
         monkeypatch.setenv("NIPS26_CACHE", str(folder))
         folder.chmod(0o555)
         with as_ordinary_user():
-            fails(file, DataUnavailable, folder, "cannot be written .*Permission denied.*NIPS26_CACHE")
+            assert_fails(file, DataUnavailable, folder, "cannot be written .*Permission denied.*NIPS26_CACHE")
         folder.chmod(0o755)
         fetch_file(file, schemes=HTTP)
         folder.chmod(0o555)
@@ -352,20 +354,22 @@ def test_a_converted_file_is_made_checked_and_kept(server: Server, cache: Path) 
     ],
 )
 def test_an_original_that_is_not_what_it_must_be(server: Server, cache: Path, sent: bytes, why: str) -> None:
-    fails(record(None, originals=(Original(server.serve("a.gz", sent)),), convert="gunzip"), DataCorrupt, cache, why)
+    assert_fails(
+        record(None, originals=(Original(server.serve("a.gz", sent)),), convert="gunzip"), DataCorrupt, cache, why
+    )
 
 
 def test_the_checksum_of_an_original_is_compared_before_it_is_read(server: Server, cache: Path) -> None:
     sent = gzip.compress(CONTENT)
     original = Original(server.serve("a.gz", sent), sha256="0" * 64, bytes=len(sent))
-    fails(record(None, originals=(original,), convert="gunzip"), DataCorrupt, cache, f"sha256 {'0' * 64}, but")
+    assert_fails(record(None, originals=(original,), convert="gunzip"), DataCorrupt, cache, f"sha256 {'0' * 64}, but")
 
 
 def test_an_archive_with_members_outside_of_it(server: Server, cache: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
         archive.writestr("../LICENSE.txt", "outside")
     original = Original(server.serve("evil.zip", (tmp_path / "evil.zip").read_bytes()))
-    fails(record(None, originals=(original,), convert="larva_zip"), DataCorrupt, cache, "no plain relative path")
+    assert_fails(record(None, originals=(original,), convert="larva_zip"), DataCorrupt, cache, "no plain relative path")
     assert not (cache.parent / "LICENSE.txt").exists()
 
 

@@ -16,7 +16,7 @@ SIZES = {"cora": (2708, 5278, 7), "citeseer": (3327, 4552, 6), "minesweeper": (1
          "squirrel_filtered": (2223, 46_998, 5), "chameleon_filtered": (890, 8854, 5)}  # fmt: skip
 
 
-def keeps_the_contract(graph: NodeGraph) -> None:
+def assert_keeps_the_contract(graph: NodeGraph) -> None:
     nodes = len(graph.labels)
     assert graph.features.shape[0] == nodes and graph.features.dtype == torch.float32
     assert graph.train.shape == graph.validation.shape == graph.test.shape == (10, nodes)
@@ -31,7 +31,7 @@ def keeps_the_contract(graph: NodeGraph) -> None:
 @mirror
 @pytest.mark.parametrize("name", ["cora", "citeseer", "texas", "minesweeper"])
 def test_the_real_graphs_keep_the_contract(name: str) -> None:
-    keeps_the_contract(node_graph(name))
+    assert_keeps_the_contract(node_graph(name))
 
 
 @mirror
@@ -49,7 +49,7 @@ def homophily(graph: NodeGraph) -> float:
 def test_the_stand_in() -> None:
     for wanted in (0.2, 0.8):
         graph = node_graph_stand_in(homophily=wanted)
-        keeps_the_contract(graph)
+        assert_keeps_the_contract(graph)
         assert homophily(graph) == pytest.approx(wanted, abs=0.05)
     again, other = node_graph_stand_in(seed=1), node_graph_stand_in(seed=2)
     assert torch.equal(again.edges, node_graph_stand_in(seed=1).edges) and not torch.equal(again.edges, other.edges)

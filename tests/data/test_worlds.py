@@ -13,7 +13,7 @@ from tests.data.real import mirror
 GRIDS = {"lava": (10, 10), "unlock": (11, 6), "corners": (10, 10)}
 
 
-def keeps_the_contract(found: Walks) -> None:
+def assert_keeps_the_contract(found: Walks) -> None:
     steps, count = found.steps, len(found.steps["action"])
     assert found.offsets[0] == 0 and found.offsets[-1] == count and (np.diff(found.offsets) > 0).all()
     assert {len(array) for array in steps.values()} == {count}
@@ -35,7 +35,7 @@ def keeps_the_contract(found: Walks) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_real_walks_keep_the_contract(task: str, kind: str) -> None:
     found = walks(task, kind)
-    keeps_the_contract(found)
+    assert_keeps_the_contract(found)
     assert found.episodes in (10, 12, 20)
     if task in GRIDS:
         assert found.steps["true_next_grid"].shape[1:] == GRIDS[task]
@@ -43,7 +43,7 @@ def test_the_real_walks_keep_the_contract(task: str, kind: str) -> None:
 
 def test_the_stand_in() -> None:
     found = walks_stand_in(episodes=5)
-    keeps_the_contract(found)
+    assert_keeps_the_contract(found)
     assert found.episodes == 5
     goal = found.steps["terminated"]
     x, y = found.steps["true_next_pos"][goal].T

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from nips26lib.chapter.explore import Choice, Slider, frame, output
+from nips26lib.chapter.explore import Choice, Slider, frame, output, places_for
 from nips26lib.chapter.figures import INK, style
 from tests.site.browser import Watched, launch, requires_chromium
 
@@ -43,16 +43,19 @@ def bars(count: int) -> Figure:
     return figure
 
 
+WAVE = {
+    "amplitude": Slider(AMPLITUDES, 1.0, "Amplitude of the wave", format="{:.1f} m"),
+    "shape": Choice(SHAPES, "sine", "Shape"),
+}
+
+
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with two explorables, the second one twice, and a theme that follows the reader's system."""
     with plt.rc_context(style()):
         first = output(
             wave,
-            {
-                "amplitude": Slider(AMPLITUDES, 1.0, "Amplitude of the wave", format="{:.1f} m"),
-                "shape": Choice(SHAPES, "sine", "Shape"),
-            },
+            WAVE,
             title="A wave",
             alt=ALT,
             caption="It is clipped at 1.2 m.",
@@ -120,7 +123,7 @@ def without_label(markup: str) -> str:
 
 def fresh(amplitude: float, shape: str) -> str:
     with plt.rc_context(style()):
-        return frame(wave, {"amplitude": amplitude, "shape": shape})
+        return frame(wave, {"amplitude": amplitude, "shape": shape}, places_for(wave, WAVE))
 
 
 def test_every_point_of_the_grid_shows_the_figure_of_a_fresh_computation(open_page):

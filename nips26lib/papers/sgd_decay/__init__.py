@@ -5,6 +5,8 @@ inequalities. `benchmark`, `schedule` and `sgd` run the contest; `Landscape1D` w
 `queries_to_eps` computes it exactly in one dimension.
 """
 
+from . import contest, exact, exercises, explorables
+from .claims import CLAIMS
 from .descent import NOISES, Trajectory, sgd, uniform_start
 from .diffusion import fokker_planck, fokker_planck_steps
 from .functions import NAMES, TestFunction, benchmark, radial, section
@@ -19,25 +21,33 @@ from .poincare import (
     weak_poincare,
     weak_poincare_margin,
 )
+from .presets import PRESETS, SgdDecayPreset
 from .queries import FAMILIES, Queries, queries_to_eps
 from .schedules import KINDS, eta_for, schedule, temperature
 from .wells import Wells, find_wells, freezing_temperature, kramers_rate
 
 __all__ = [
+    "CLAIMS",
     "FAMILIES",
     "KINDS",
     "NAMES",
     "NOISES",
+    "PRESETS",
     "Landscape1D",
     "Queries",
+    "SgdDecayPreset",
     "Spectral",
     "TestFunction",
     "Trajectory",
     "WeakPoincare",
     "Wells",
     "benchmark",
+    "contest",
     "entropy_path",
     "eta_for",
+    "exact",
+    "exercises",
+    "explorables",
     "find_wells",
     "fokker_planck",
     "fokker_planck_steps",

@@ -208,9 +208,10 @@ class Landscape1D:
 
         An eigenvalue solver on the generator itself would lose a gap of 1e-12 beside rates of 1e5 to rounding. So the
         largest eigenvalues of its *inverse* are sought: to solve −Lu = g, add up μg to the flux through every step,
-        divide by the conductance, and add up the rises; all that is summed has its full relative accuracy.
+        divide by the conductance, and add up the rises; all that is summed has its full relative accuracy. Raises
+        ValueError for a temperature so low that the gap is beyond double precision.
         """
-        from scipy.sparse.linalg import LinearOperator, eigsh
+        from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
         mu, conductance = self.dirichlet_form(T, basin)
         n, root, peak = len(mu), np.sqrt(mu), int(np.argmax(mu))
@@ -229,7 +230,13 @@ class Landscape1D:
 
         start = root * np.random.default_rng(0).standard_normal(n)
         operator = LinearOperator((n, n), matvec=inverse, dtype=np.float64)
-        found = eigsh(operator, k=count, which="LA", v0=start, tol=1e-11, return_eigenvectors=False)
+        too_cold = f"T was {T:.3g}; it must be higher, for double precision cannot hold the gap of so cold a landscape"
+        if not (conductance > 0).all():
+            raise ValueError(too_cold)
+        try:
+            found = eigsh(operator, k=count, which="LA", v0=start, tol=1e-11, return_eigenvectors=False)
+        except ArpackError as error:
+            raise ValueError(too_cold) from error
         smallest: Array = 1 / np.sort(found)[::-1]
         return smallest
 

@@ -117,7 +117,8 @@ def test_good_basin_is_the_well_of_the_best_minimum() -> None:
 def test_a_well_that_the_grid_cuts_need_not_be_resolved() -> None:
     # The outermost wells end two steps beyond their tops.
     top = bumpy().wells().tops[-2]
-    Landscape1D(section(benchmark("rastrigin", 1, A=1.0)), grid_for(-top - 0.1, top + 0.1, 101))
+    cut = Landscape1D(section(benchmark("rastrigin", 1, A=1.0)), grid_for(-top - 0.1, top + 0.1, 101))
+    assert cut.wells().depth == pytest.approx(bumpy().wells().depth, rel=0.05)
 
 
 def test_temperature_for_an_energy() -> None:

@@ -106,7 +106,7 @@ def decades(*axes: Axis) -> None:
     >>> import matplotlib.figure
     >>> ax = matplotlib.figure.Figure().subplots()
     >>> ax.set(yscale="log", ylim=(0.05, 2000)) and decades(ax.yaxis)
-    >>> [ax.yaxis.get_major_formatter()(value, 0) for value in (0.1, 1, 1000)]
+    >>> [ax.yaxis.get_major_formatter()(value, 0) for value in (0.1, 1.0, 1000.0)]
     ['0.1', '1', '10³']
     """
     from matplotlib.ticker import FuncFormatter, NullLocator

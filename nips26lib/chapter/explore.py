@@ -209,7 +209,8 @@ def places_for(draw: Callable[..., Figure | str], controls: Mapping[str, Control
 
     points = list(grid(controls))
     places: Places = {}
-    for values in (points[0], {name: control.default for name, control in controls.items()}, points[-1]):
+    samples = [points[0], {name: control.default for name, control in controls.items()}, points[-1]]
+    for values in (sample for number, sample in enumerate(samples) if sample not in samples[:number]):
         try:
             drawn = draw(**values)
         except Exception:  # the frame itself will say what it was drawing
